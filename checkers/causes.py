@@ -19,6 +19,7 @@ from checkers.partition.fates import Fates
 from checkers.partition.logs import Log, PartitionReplicas, epoch_starts
 from checkers.partition.messages import FOREVER, INFO, OK, Ints, SendArrays
 from checkers.records import Cause, evidence_row
+from checkers.retention import retention_of
 from checkers.tables.source import numbers
 from harness.kafka.model import TopicPartition
 
@@ -277,7 +278,9 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
         facts = {"broker": cut.broker, "offset": cut.offset}
         return Cause(kind="high_watermark_truncation", facts=facts, rows=cut_row)
     if cut is None and 0 <= loss.offset < scene.partition.log_start:
-        return Cause(kind="log_start_moved", rows=(log_start_row(scene.partition, scene.evidence),))
+        where = TopicPartition(scene.partition.topic, scene.partition.number)
+        start = log_start_row(scene.partition, scene.evidence)
+        return cause_of_log_start(scene.evidence, where, start, loss.acked_ns, loss.gone_ns)
     if winner is not None and cut is None and not loss.sighted:
         if (missed := _missed(scene, loss)) is not None:
             broker = loss.acked_by if missed["broker"] is None else missed["broker"]
@@ -304,6 +307,33 @@ def _explain(scene: _Scene, loss: _Loss) -> Cause:
         facts = {"broker": cut.broker, "offset": cut.offset}
         return Cause(kind="truncated_without_election", facts=facts, rows=cut_row)
     return _later_epoch(scene, loss) or Cause(kind="unexplained_loss")
+
+
+def cause_of_log_start(
+    evidence: Evidence, where: TopicPartition, start: str, since_ns: int, gone_ns: int
+) -> Cause:
+    """Why a log begins later (``start``) than its topic's configuration explains.
+
+    A record was acknowledged at ``since_ns`` and gone at ``gone_ns``. Brokers compare its timestamp with
+    their own clock, which may have been ahead by more than the rest of its time.
+    """
+    retention, read = retention_of(evidence, where.topic), read_ns(evidence, *where)
+    for fault in evidence.faults:
+        ahead_s = fault.targets.get("by_s")
+        if fault.mechanism != "clock_shift" or not isinstance(ahead_s, int | float) or ahead_s <= 0:
+            continue
+        until_ns = min(gone_ns, fault.until_ns, gone_ns if read is None else read)
+        age_ms = ahead_s * 1000 + max(0, until_ns - since_ns) / 1e6
+        if fault.from_ns > until_ns or not retention.deletes or not 0 <= (retention.age_ms or -1) <= age_ms:
+            continue
+        lines = [
+            evidence_row("log_events", row["ns"], f"{row['host']} {row['kind']} at offset {row['offset']}")
+            for row in evidence.rows_about("log_events", where)
+            if row["kind"] == "segment_expired" and row["host"] in fault.hosts and row["ns"] >= fault.from_ns
+        ]
+        facts = {**fault_facts(fault), "ahead_s": ahead_s, "retention_ms": retention.age_ms}
+        return Cause(kind="clock_ahead", facts=facts, rows=(fault_row(fault), *lines[:1], start))
+    return Cause(kind="log_start_moved", rows=(start,))
 
 
 def _missed(scene: _Scene, loss: _Loss) -> Row | None:

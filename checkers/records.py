@@ -24,6 +24,7 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "unflushed_data_lost": "the power cut `fault` took what `broker` had not flushed",
         "last_replica_wiped": "`fault` emptied `broker`, which then led as the only member of the ISR",
         "storage_fault": "`fault` took it from `broker`",
+        "clock_ahead": "`retention_ms` had passed by a broker's clock, which `fault` put `ahead_s` ahead",
         "log_start_moved": "the log begins later, and nothing explains that",
         "never_seen": "not known: no replica was seen to hold it, and no log was seen to be truncated",
         "not_followed": "not known: the observer did not follow the log of `broker` at that time",

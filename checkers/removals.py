@@ -5,16 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from checkers.causes import Causes, fault_row, log_start_row
-from checkers.evidence import Evidence, FaultSpan, Row, whole_number
+from checkers.causes import Causes, cause_of_log_start, fault_row, log_start_row
+from checkers.evidence import Evidence, FaultSpan, Row
 from checkers.partition.logs import PartitionReplicas, Replica
 from checkers.partition.messages import FOREVER, Ints
 from checkers.partition.removals import (
@@ -29,36 +29,13 @@ from checkers.partition.removals import (
     Removals,
 )
 from checkers.records import Cause, evidence_row
+from checkers.retention import config_rows, retention_of
 from harness.kafka.model import TopicPartition
 
-_KEYS = ("cleanup.policy", "retention.ms", "retention.bytes", "message.timestamp.type")
 _STARTS = ("log_start", "records_deleted")
 """Kinds of `log_events` with a log start offset that a broker reports."""
 _OF_OWN_CLIENTS = ("raw", "librdkafka", "java")
 """Clients that give each record the time of sending as its timestamp if they are given no other."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class TopicRetention:
-    """What a topic's configuration allowed at some time of the run; None: not recorded."""
-
-    policies: tuple[str, ...] | None
-    """Values of `cleanup.policy`."""
-    age_ms: int | None
-    """The lowest `retention.ms`; -1: without limit."""
-    size_bytes: int | None
-    """The lowest `retention.bytes`; -1: without limit."""
-    stamped_by_broker: bool
-
-    @property
-    def recorded(self) -> bool:
-        """Whether all that decides is known."""
-        return None not in (self.policies, self.age_ms, self.size_bytes)
-
-    @property
-    def deletes(self) -> bool:
-        """Whether retention applies at all."""
-        return any("delete" in policy for policy in self.policies or ())
 
 
 def removals_of(evidence: Evidence, where: TopicPartition, reference: Replica | None) -> Removals:
@@ -88,42 +65,6 @@ def removals_of(evidence: Evidence, where: TopicPartition, reference: Replica | 
     )
 
 
-def retention_of(evidence: Evidence, topic: str) -> TopicRetention:
-    """The most that a topic's configuration allowed, as read at the start and as changed by the run."""
-    values: dict[str, list[str]] = {}
-    for row in _config_rows(evidence, topic):
-        value = row["asked"] if row["value"] is None else row["value"]
-        if value is not None:
-            values.setdefault(row["key"], []).append(value)
-    for fault in evidence.faults:
-        if fault.mechanism == "configure" and any(_topic(name) == topic for name in fault.partitions):
-            changed = fault.targets.get("properties")
-            for key, value in (changed if isinstance(changed, dict) else {}).items():
-                values.setdefault(key, []).append(str(value))
-    return TopicRetention(
-        policies=tuple(values["cleanup.policy"]) if "cleanup.policy" in values else None,
-        age_ms=_lowest(values.get("retention.ms", ())),
-        size_bytes=_lowest(values.get("retention.bytes", ())),
-        stamped_by_broker=set(values.get("message.timestamp.type", ())) == {"LogAppendTime"},
-    )
-
-
-def _config_rows(evidence: Evidence, topic: str) -> list[Row]:
-    table = evidence.tables.get("configs")
-    if table is None or not table.num_rows:
-        return []
-    of_topic = pc.and_(pc.equal(table["scope"], "topic"), pc.equal(table["name"], topic))
-    rows: list[Row] = table.filter(pc.and_(of_topic, pc.is_in(table["key"], pa.array(_KEYS)))).to_pylist()
-    return rows
-
-
-def _lowest(values: Iterable[str]) -> int | None:
-    """The lowest limit; -1 (no limit) is above all others. None without a number."""
-    numbers = [number for value in values if (number := whole_number(value)) is not None]
-    limits = [number for number in numbers if number >= 0]
-    return min(limits, default=-1 if numbers else None)
-
-
 def _may_exceed(limit: int | None, reference: Replica | None) -> bool:
     """Whether the log was ever large enough for retention by size: it leaves at least ``limit`` bytes."""
     if limit is None or limit < 0:
@@ -137,10 +78,6 @@ def _ages(evidence: Evidence) -> Iterator[tuple[int, int]]:
         age_ms = writer.get("event_age_ms")
         if age_ms is not None or writer.get("client") in _OF_OWN_CLIENTS:
             yield number, (age_ms or 0) * 1_000_000
-
-
-def _topic(partition: str) -> str:
-    return partition.rpartition("/")[0]
 
 
 # ---- what the run did, and what brokers reported
@@ -234,7 +171,7 @@ def cause_of_start(evidence: Evidence, where: TopicPartition, mark: Row, offset:
         compacted_below=-1,
     ).tolist()
     if code == NONE:
-        return Cause(kind="log_start_moved", rows=(start,))
+        return cause_of_log_start(evidence, where, start, evidence.start_ns, ns)
     return _described(code, removals, start, evidence, where)
 
 
@@ -254,7 +191,7 @@ def _described(code: int, removals: Removals, start: str, evidence: Evidence, wh
         return Cause(kind="retention_not_recorded", rows=(start,))
     settings = [
         evidence_row("configs", None, f"topic {where.topic}: {row['key']}={row['value']}")
-        for row in _config_rows(evidence, where.topic)
+        for row in config_rows(evidence, where.topic)
         if row["key"] in _DECIDING[code]
     ]
     retention = retention_of(evidence, where.topic)

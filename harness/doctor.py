@@ -7,21 +7,27 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import tools
 from harness.artifacts.builds import read_home
 from harness.artifacts.cache import cache_dir, writable
 from harness.artifacts.java import INSTALL, MIN_JAVA, find_java
+from harness.clock import Anchor
 from harness.errors import UnfitError, UsageError
 from harness.extras import EXTRAS, install, missing
+from harness.host_files import Folder
 from harness.kernel_probes import PROBES
+from harness.lab.host_clock import SHIFT, preloading, write_shift
 from harness.lab.registry import lab_kind
 
 GIB = 1 << 30
 MIN_DISK_BYTES, MIN_MEMORY_BYTES = 3 * GIB, 2 * GIB
+_DAY_S, _BUSY_S = 86_400, 60
 _EVERY_LAB = ("python", "packages", "java", "cache", "disk-space", "memory")
 
 _APT = "sudo apt-get install -y"
@@ -36,6 +42,7 @@ _REMEDIES = {
     "fuse": f"{_APT} mount fuse3; then run as root, or sudo chmod 666 /dev/fuse",
     "ext4": f"{_APT} mount e2fsprogs; then run as root where the kernel has loop devices",
     "xfs": f"{_APT} mount xfsprogs; then run as root where the kernel has loop devices and xfs",
+    "libfaketime": f"{_APT} libfaketime",
 }
 _NEEDED = {
     "python": "everything",
@@ -54,6 +61,7 @@ _NEEDED = {
     "fuse": "power cuts (emulated if fuse, ext4 and xfs are all missing)",
     "ext4": "power cuts on a real file system",
     "xfs": "power cuts on a real file system",
+    "libfaketime": "the fault that shifts the clock of a process",
     "docker-engine": "the compose lab",
     "docker-compose": "the compose lab",
 }
@@ -218,6 +226,26 @@ def _memory() -> _Found:
     return available >= least, f"{available:.1f} GiB available", f"have {least} GiB available"
 
 
+def _libfaketime() -> _Found:
+    """Ask a program for the time with a shift of a day."""
+    library, remedy = tools.libfaketime(), _REMEDIES["libfaketime"]
+    if library is None:
+        return False, tools.not_installed("libfaketime"), remedy
+    with tempfile.TemporaryDirectory() as folder:
+        write_shift(Folder(Path(folder)), _DAY_S)
+        environment = {**os.environ, **preloading(library, Path(folder) / SHIFT)}
+        command = [sys.executable, "-c", "import time; print(time.time())"]
+        try:
+            done = subprocess.run(
+                command, env=environment, capture_output=True, text=True, timeout=5, check=True
+            )
+            ahead_s = float(done.stdout) - Anchor.take().wall_ns / 1e9
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            return False, f"a process that preloads {library} fails: {error}", remedy
+    shifted = abs(ahead_s - _DAY_S) < _BUSY_S
+    return shifted, "works" if shifted else f"{library} does not shift the time of a process", remedy
+
+
 def _docker_engine() -> _Found:
     if "docker" in missing("lab"):
         return False, "the Python package docker is not installed", install("lab")
@@ -259,6 +287,7 @@ _OUTSIDE: Mapping[str, Callable[[], _Found]] = {
     "cache": _cache,
     "disk-space": _disk_space,
     "memory": _memory,
+    "libfaketime": _libfaketime,
     "docker-engine": _docker_engine,
     "docker-compose": _docker_compose,
 }

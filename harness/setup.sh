@@ -51,8 +51,8 @@ java_major() { # prints nothing if no Java answers
 # Required: without one of these the embedded lab does not run, so setup ends here.
 # Optional: what makes disks whose power a fault can cut. Without them setup goes on: `acked doctor` names what
 # is missing, power cuts are emulated, and tests of the missing kind of disk are skipped with the reason.
-# Optional, too: Chromium, in which tests open the pages of runs, and a Java compiler, for clients in Java. Without
-# them those tests are skipped.
+# Optional, too: libfaketime, for faults of clocks; Chromium, in which tests open the pages of runs; and a Java
+# compiler, for clients in Java. Without them those tests are skipped.
 required=() optional=()
 export PATH="$PATH:/usr/sbin:/sbin"
 has() { command -v "$1" >/dev/null; }
@@ -69,6 +69,8 @@ has mkfs.xfs || optional+=(xfsprogs)
 libfuse='import sys; from ctypes.util import find_library as find; sys.exit(not (find("fuse") or find("fuse3")))'
 "$python" -c "$libfuse" 2>/dev/null || optional+=(fuse3)
 has chromium || optional+=(chromium)
+any_file() { local file; for file; do [ ! -e "$file" ] || return 0; done; return 1; }
+any_file /usr/{lib/*,lib,lib64,local/lib}/faketime/libfaketime.so.1 || optional+=(libfaketime)
 # Tests of hosts that are reached over ssh start an sshd of their own. Where systemd runs, it would start Debian's as
 # well, so there these tests are skipped unless somebody has installed it.
 [ -d /run/systemd/system ] || has sshd || optional+=(openssh-server)
@@ -108,6 +110,7 @@ else
     case "${optional[*]}" in
     openssh-server | sudo | "openssh-server sudo") lost="the tests of hosts over ssh will be skipped" ;;
     chromium) lost="the tests that open pages in a browser will be skipped" ;;
+    libfaketime) lost="no fault can shift the clock of a process" ;;
     *jdk-headless) [ ${#optional[@]} -gt 1 ] || lost="there will be no Java client" ;;
     esac
     say "Going on without the optional ${optional[*]}: $lost. $(remedy "${optional[@]}")"

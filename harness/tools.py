@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from pathlib import Path
 
 PACKAGES: Mapping[str, str] = {
     "ip": "iproute2",
@@ -21,13 +22,24 @@ PACKAGES: Mapping[str, str] = {
     "mkfs.ext4": "e2fsprogs",
     "mkfs.xfs": "xfsprogs",
     "libfuse": "fuse3",
+    "libfaketime": "libfaketime",
 }
-"""Program → package. `libfuse` is a library, which mfusepy loads."""
+"""Program → package. Two are libraries: mfusepy loads `libfuse`, and processes preload `libfaketime`."""
+_FAKETIME = ("lib/*/faketime", "lib/faketime", "lib64/faketime", "local/lib/faketime")
+"""Its folders below /usr."""
 
 
 def installed(tool: str) -> bool:
     """Whether the program is on the path (for `libfuse`: whether the library loads)."""
+    if tool == "libfaketime":
+        return libfaketime() is not None
     return _libfuse_loads() if tool == "libfuse" else shutil.which(tool) is not None
+
+
+def libfaketime() -> str | None:
+    """The path of the library; None if it is not installed."""
+    found = (path for folder in _FAKETIME for path in sorted(Path("/usr").glob(f"{folder}/libfaketime.so.1")))
+    return next(map(str, found), None)
 
 
 def not_installed(tool: str) -> str:

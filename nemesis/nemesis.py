@@ -7,9 +7,9 @@
         ...
         cut.heal()
 
-A fault that lasts (cut, pause, loss, full disk) is returned as an `Injection` that is not in force yet: enter
-it with `with`, or call `inject`. A fault that acts once (kill, stop, power cut, wipe, operator actions) has
-acted when the method returns.
+A fault that lasts (cut, pause, wrong clock, loss, full disk) is returned as an `Injection` that is not in
+force yet: enter it with `with`, or call `inject`. A fault that acts once (kill, stop, power cut, wipe,
+operator actions) has acted when the method returns.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from nemesis.network.hold import Hold, connections
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
+from nemesis.processes.clock import ClockShift
 from nemesis.processes.killing import Ending, Kill, Restart, RollingRestart, Stop, running
 from nemesis.processes.pausing import ProcessPause
 from nemesis.proof.prober import Prober
@@ -235,6 +236,13 @@ class Nemesis:
     def pause(self, *patterns: str) -> Injection:
         """SIGSTOP until healed."""
         return self.make(ProcessPause, self._running(patterns))
+
+    def shift_clock(self, host: str, by_s: float) -> Injection:
+        """Let the wall clock of a host's process jump by ``by_s`` (back if negative), and back when healed.
+
+        The host must have a clock of its own (`Setup.own_clocks`).
+        """
+        return self.make(ClockShift, self._topology.host(host), by_s)
 
     def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
         """Stop and start hosts one after the other now; returns when the last is back."""

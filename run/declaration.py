@@ -30,6 +30,7 @@ _SETUP_TUPLES = {
     "brokers": int,
     "volatile_disks": str,
     "second_log_dirs": str,
+    "own_clocks": str,
     "own_topics": Topic,
     "transaction_log": int,
     "offsets_log": int,
@@ -148,6 +149,7 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
         "zookeeper_leader": [setup.zookeeper_leader] if one.mode in (*ZOOKEEPER, *MIGRATION) else [],
         "volatile_disks": setup.volatile_disks,
         "second_log_dirs": setup.second_log_dirs,
+        "own_clocks": setup.own_clocks,
         "zookeeper_pins": [
             *setup.zookeeper_pins,
             *itertools.chain(*setup.zookeeper_pins.values()),

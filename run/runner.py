@@ -38,6 +38,7 @@ from harness.history.tables import read_columns
 from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
+from harness.lab import host_clock
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import SECOND_DATA, Lab
 from harness.lab.registry import EMBEDDED, lab_kind
@@ -395,6 +396,7 @@ class _Run:
             journal=journal,
             next_distribution=self._next_distribution(),
             system_properties={} if security is None else security.system_properties,
+            environments={host: host_clock.environment(lab, host) for host in self.setup.own_clocks},
         )
         lasting.callback(processes.hide_secrets)
         clients = self._start_clients(stack, lab, processes)

@@ -94,6 +94,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "kraft-last-replica-wiped-no-elr",
     ),
     "What may be removed although it was acknowledged?": ("event-time-retention",),
+    "What if a broker's clock is wrong?": ("leader-clock-ahead", "leader-clock-back"),
     "How do replicas truncate, and when do they diverge?": (
         "truncation-hw-vs-epoch",
         "kip-279-gap",

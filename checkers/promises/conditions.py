@@ -640,6 +640,10 @@ CONDITIONS: Mapping[str, Condition] = {
     "above the high watermark": Condition(
         "a replica lacks records at or above the leader's high watermark", _above_high_watermark
     ),
+    "a broker's clock was ahead": Condition(
+        "the finding's cause says so: the fault `clock_shift` explains where the log begins",
+        _cause_is("clock_ahead"),
+    ),
     "before the log start offset": Condition(
         "it was at an offset below the leader's log start offset at the end", _before_log_start
     ),

@@ -75,6 +75,7 @@ KIP_966 = StatementSource("KIP-966, Eligible Leader Replicas")
 APPEND = StatementSource("code: Partition.appendRecordsToLeader, ReplicaManager.appendRecords")
 OFFSETS_CODE = StatementSource("code: GroupMetadataManager.getOffsets, GroupCoordinator.onResignation")
 ISR_CODE = StatementSource("code: Partition.maybeExpandIsr, Partition.maybeShrinkIsr")
+RETENTION_CODE = StatementSource("code: UnifiedLog.deleteRetentionMsBreachedSegments")
 SEQUENCES = StatementSource("code: ProducerAppendInfo.checkSequence, ProducerStateManager")
 NO_STATEMENT = StatementSource("the documentation makes no statement")
 
@@ -279,6 +280,17 @@ ROWS: tuple[PromiseRow, ...] = (
         "and one of them lost what it had not flushed (power loss) or its disk, that one may lead "
         "afterwards, and the message is lost.",
         sources=(UNCLEAN, FLUSH),
+    ),
+    PromiseRow(
+        name="clock-ahead",
+        classes=("lost", "lost_after_read"),
+        when=("a broker's clock was ahead",),
+        promised=False,
+        brief="retention counts with the broker's clock, which is trusted",
+        says="A broker removes a segment when `retention.ms` have passed from its newest timestamp to the "
+        "time that the broker's own clock shows. If that clock is ahead, records are removed too early; if "
+        "it is the leader's, from every replica.",
+        sources=(RETENTION, RETENTION_CODE),
     ),
     PromiseRow(
         name="removed-as-configured",

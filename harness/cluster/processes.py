@@ -34,6 +34,8 @@ class Processes:
     java: str = "java"
     system_properties: Mapping[str, str] = field(default_factory=dict)
     """Java's system properties of every process."""
+    environments: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The environments of processes that need one, by host."""
     wanted: dict[str, JavaProcess] = field(default_factory=dict)
     """Hosts whose process should be up right now."""
     ended: set[str] = field(default_factory=set)
@@ -108,7 +110,7 @@ class Processes:
         """Start it; `check_alive` monitors it from now on."""
         with self._lock:
             self.ended.discard(host)
-        pid = self.lab.start(host, MainProcess(process.argv()))
+        pid = self.lab.start(host, MainProcess(process.argv(), self.environments.get(host, {})))
         with self._lock:
             if host not in self.ended:
                 self.wanted[host] = process

@@ -61,6 +61,8 @@ class Setup:
     """Hosts that get a disk of their own, whose power can be cut (emulated where the machine cannot)."""
     second_log_dirs: tuple[str, ...] = ()
     """Brokers with a second directory in `log.dirs`, `data2`, on a disk of its own that can be filled."""
+    own_clocks: tuple[str, ...] = ()
+    """Hosts whose process has a wall clock of its own, which `shift_clock` can shift (libfaketime)."""
     stream_rate: float = 10.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"

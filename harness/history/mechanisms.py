@@ -78,6 +78,11 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
             says="the hosts' processes are stopped and started again, one host after the other",
         ),
         "pause": Mechanism(kind="process", says="the hosts' processes hang (SIGSTOP)", clause="{hosts} hung"),
+        "clock_shift": Mechanism(
+            kind="process",
+            says="the wall clocks of the hosts' processes are ahead or behind by `by_s`",
+            clause="The clock of {hosts} was wrong",
+        ),
         "power_cut": Mechanism(
             kind="storage",
             says="the hosts lose their power: their processes end, and data that was not fsynced is gone",

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.clock import Anchor
+from harness.lab.host_clock import Shifts
 
 MOST_ERRORS = 500
 """How many errors to keep per host; a failing broker logs the same error over and over."""
@@ -127,10 +128,13 @@ def parse_line(line: str) -> tuple[str, dict[str, object]] | None:
 def read_log(
     file: Path, host: str, anchor: Anchor, zone: dt.tzinfo | None = None
 ) -> Iterator[dict[str, object]]:
-    """Rows of `log_events` from one host's log."""
-    convert, errors = wall_clock(zone), 0
-    with file.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
+    """Rows of `log_events` from one host's log. Their times are the machine's, whatever the host's clock."""
+    convert, errors, end = wall_clock(zone), 0, 0
+    shifts = Shifts.read(file.parent)
+    with file.open("rb") as lines:
+        for written in lines:
+            begin, end = end, end + len(written)
+            line = written.decode(errors="replace")
             head = line[24:30]
             if head.startswith(("TRACE", "DEBUG")):
                 continue
@@ -148,7 +152,7 @@ def read_log(
                     continue
                 event = (level.lower(), {})
             kind, row = event
-            at = anchor.monotonic_from_wall(convert(second, millisecond))
+            at = anchor.monotonic_from_wall(shifts.true_ns(convert(second, millisecond), begin))
             yield {"ns": at, "host": host, "kind": kind, "text": text[:2000], **row}
 
 

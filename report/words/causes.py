@@ -173,6 +173,8 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "last_replica_wiped": "last in-sync replica wiped: `{fault_name}` emptied broker{broker}, which then led "
     "again",
     "storage_fault": "storage fault: `{fault_name}` on broker{broker}",
+    "clock_ahead": "retention by a clock that was ahead: retention.ms={retention_ms} had passed for a broker "
+    "because of `{fault_name}`",
     "log_start_moved": "log start moved: neither retention, compaction nor a request explains that the log "
     "begins later",
     "never_seen": "not known: no replica was seen to hold it, and no log was seen to be truncated",

@@ -82,6 +82,10 @@ def _own_mounts() -> None:
         _call("mount private", _libc.mount(None, b"/", None, _MS_REC_PRIVATE, None))
         _mount("proc", "/proc", "proc")
         _mount("tmpfs", "/run", "tmpfs")
+        if Path(
+            "/dev/shm"
+        ).is_dir():  # libfaketime names shared memory after process ids, which are ours alone
+            _mount("tmpfs", "/dev/shm", "tmpfs")
     except OSError as error:
         raise UnfitError(
             f"The embedded lab could not set up its own mounts ({error.strerror}); inside a container it "

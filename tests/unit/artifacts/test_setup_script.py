@@ -54,7 +54,11 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "bin").mkdir()
     script = (ROOT / "harness" / "setup.sh").read_text()
     assert ":/usr/sbin:/sbin" in script
-    (tmp_path / "harness" / "setup.sh").write_text(script.replace(":/usr/sbin:/sbin", ""))
+    script = script.replace(":/usr/sbin:/sbin", "").replace(" /usr/{", f" {tmp_path}/usr/{{")
+    (tmp_path / "harness" / "setup.sh").write_text(script)
+    library = tmp_path / "usr" / "lib" / "faketime" / "libfaketime.so.1"
+    library.parent.mkdir(parents=True)
+    library.touch()
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     shutil.copy(ROOT / "constraints.txt", tmp_path)
     for tool in TOOLS:
@@ -166,6 +170,13 @@ def test_what_a_disk_needs_does_not_stop_an_ordinary_user(checkout: Path, progra
     assert f"apt-get install -y --no-install-recommends {package}'" in said
     assert "s  making .venv" in said
     assert not (checkout / "called").exists()
+
+
+def test_without_libfaketime_clocks_cannot_be_shifted(checkout: Path) -> None:
+    (checkout / "usr" / "lib" / "faketime" / "libfaketime.so.1").unlink()
+    said = _setup(checkout).stderr
+    assert "Going on without the optional libfaketime: no fault can shift the clock of a process." in said
+    assert "s  making .venv" in said
 
 
 def test_without_a_browser_the_tests_of_pages_are_what_is_missing(checkout: Path) -> None:

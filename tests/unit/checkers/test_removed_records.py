@@ -126,12 +126,25 @@ CASES: dict[str, tuple[History, str]] = {
 }
 """Histories in which messages 0 and 1 were removed for a documented reason."""
 
+
+def clock(history: History, ns: int, by_s: float) -> History:
+    """The clock of broker 1 jumps."""
+    return operator(history, "clock_shift", ns, hosts=["broker1"], by_s=by_s, partitions=[])
+
+
+BY_CLOCK = cause_in_words("clock_ahead", {"retention_ms": DAYS, "fault_name": "clock_shift"})
 LOOKALIKES: dict[str, tuple[History, str]] = {
     "younger than retention allows": (run(), EARLY_START),
     "removed before it was old enough, though it is by now": (
         reported(run(retention_ms="30000"), "log_start", 2, 5 * S),
         EARLY_START,
     ),
+    "old for a broker whose clock is ahead": (clock(run(), 5 * S, 691_200), BY_CLOCK),
+    "old for such a broker, with the time until it was gone": (clock(run(), 5 * S, 604_790), BY_CLOCK),
+    "not even old for such a broker": (clock(run(), 5 * S, 518_400), EARLY_START),
+    "young for a broker whose clock is behind": (clock(run(), 5 * S, -691_200), EARLY_START),
+    "without a limit, whatever the clock": (clock(run(retention_ms="-1"), 5 * S, 691_200), EARLY_START),
+    "gone before the clock jumped": (clock(run(), 61 * S, 691_200), EARLY_START),
     "larger than the log ever was": (run(retention_bytes="1000", size_bytes=200), EARLY_START),
     "retention without limits": (run(retention_ms="-1"), EARLY_START),
     "records of another partition deleted": (
@@ -148,7 +161,7 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
         EARLY_START,
     ),
 }
-"""Histories in which it looks like one, and which nothing documents."""
+"""Histories in which it looks like one, and which nothing documents, or only a clock explains."""
 
 
 def fates(history: History, folder: Path) -> list[tuple[str, str | None]]:
@@ -175,7 +188,7 @@ def test_a_removal_that_nothing_documents_is_a_loss(tmp_path: Path, name: str) -
     assert fates(history, tmp_path) == [lost, lost, kept, kept]
     losses = findings(tmp_path)
     assert [(row["class"], row["offset"]) for row in losses] == [("lost", 0), ("lost", 1)]
-    assert json.loads(losses[0]["evidence"][0]) == {
+    assert json.loads(losses[0]["evidence"][-1]) == {
         "table": "replicas",
         "ns": 60 * S,
         "what": "the log of broker1 begins at offset 2",

@@ -18,10 +18,12 @@ from nemesis_fakes import RecordingFault, Rows
 
 from harness.errors import UsageError
 from harness.history.mechanisms import MECHANISMS
+from harness.host_files import Folder
 from harness.kafka.model import PartitionState, Topic
 from harness.kafka.wire.dialect import dialect
 from harness.kafka.wire.produce import one_record_batch
 from harness.kafka.wire.quorum import QuorumInfo
+from harness.lab.host_clock import write_shift
 from harness.lab.layout import three_azs
 from harness.lab.model import Result
 from nemesis import operator as nemesis_operator
@@ -54,6 +56,9 @@ class StubLab:
 
     def data_dir(self, host: str) -> Path:
         return self.run_dir / "nodes" / host
+
+    def files(self, host: str) -> Folder:
+        return Folder(self.data_dir(host))
 
     def inside(self, host: str, path: str) -> str:
         return str(self.data_dir(host) / path)
@@ -93,6 +98,7 @@ def nemesis(tmp_path: Path, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Iter
     lab = StubLab(tmp_path)
     for host in ("broker1", "broker3"):
         (lab.data_dir(host) / "data" / "t-0").mkdir(parents=True)
+        write_shift(lab.files(host), 0)
     disks = SimpleNamespace(get=lambda host, folder="data": FuseDisk(tmp_path))
     yield Nemesis(lab, rows.journal, disks=disks)  # type: ignore[arg-type]
 
@@ -139,6 +145,11 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
     "kill": (lambda n: n.kill("broker1", "broker2"), "kill", {"hosts": ["broker1", "broker2"]}),
     "stop": (lambda n: n.stop("broker1"), "stop", {"hosts": ["broker1"], "signal": "SIGTERM"}),
     "pause": (lambda n: n.pause("broker1"), "pause", {"hosts": ["broker1"]}),
+    "shift_clock": (
+        lambda n: n.shift_clock("broker1", -3600),
+        "clock_shift",
+        {"hosts": ["broker1"], "by_s": -3600},
+    ),
     "rolling_restart": (
         lambda n: n.rolling_restart("broker1", "broker2", restart=lambda host: None),
         "restart",
