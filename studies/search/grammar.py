@@ -66,7 +66,9 @@ def fresh(space: Space, seed: int, number: int) -> Schedule:
     producers = tuple(_producer(rng, space, count) for _ in range(rng.randint(2, _MOST_PRODUCERS)))
     producers = _successions(rng, _lasting(producers))
     often = 1.0 if space.always_grouped else _GROUPED
-    groups = (_group(rng, space, count, len(topics)),) if space.grouped and rng.random() < often else ()
+    groups: tuple[Group, ...] = ()
+    if space.grouped and rng.random() < often:
+        groups += (_group(rng, space, count, len(topics)),)
     # With numbers of its own: schedules without a share group are the same whether there may be some or not.
     others = Random(f"{VERSION}/{seed}/{number}/share group")
     if space.shared and others.random() < often:
