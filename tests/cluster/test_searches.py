@@ -97,7 +97,7 @@ SHARED = Schedule(
     mode="kraft",
     controller="controller2",
     topics=(TopicPlan(name="t", partitions=2),),
-    producers=(Producer(az="az1"),),
+    producers=(Producer(az="az1"), Producer(az="az2", transactional=True)),
     groups=(Group(members=(Member(az="az1"), Member(az="az3", starts=1)), answers=("accept", "release")),),
     steps=(
         Step(fault="disk_stalled", targets=("leader",), when=Moment(after_s=2.0), until=Moment(after_s=3.0)),
