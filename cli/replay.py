@@ -18,7 +18,7 @@ from cli.search import (
     ClusterOption,
     SearchParallel,
     check_place,
-    require_mode,
+    require_version,
 )
 from harness.console import Console, Progress, echo, tell
 from harness.errors import (
@@ -88,7 +88,7 @@ def _job_of(
         origin.settings,
         force=not changes.kafka,
     )
-    require_mode(source.schedule, target.mode)
+    require_version(source.schedule, target)
     require_hosts(source.schedule, target.topology, "the schedule")
     check_place(target, lab, progress, client=client_of(origin.client))
     job = Job(

@@ -25,7 +25,7 @@ from cli.options import (
     with_rate,
 )
 from harness.console import Progress
-from harness.errors import UsageError
+from harness.errors import UnfitError, UsageError
 from harness.kafka.versions import DEFAULT
 
 if TYPE_CHECKING:
@@ -86,6 +86,12 @@ class SpaceOptions:
     producers: Annotated[
         str | None,
         typer.Option(help="Kinds of producers that match one of these globs: transactional, acks-*."),
+    ] = None
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            help="A group in every schedule, of the kinds that match one of these globs: consumer, share."
+        ),
     ] = None
     safe: Annotated[
         bool,
@@ -186,7 +192,7 @@ def search(
             raise UsageError("--hosts: the cluster runs already; leave out what describes one.")
         if resume is not None and space.seed is not None:
             raise UsageError("--resume continues a search as it was planned; leave --seed out.")
-        if space.faults or space.producers or space.safe:
+        if space.faults or space.producers or space.groups or space.safe:
             raise UsageError("--hosts: the file's limits.allow chooses the faults; leave --faults out.")
         on_hosts = search_on_hosts(
             attached,
@@ -293,7 +299,7 @@ def _plans(
     from msgspec.structs import replace
 
     from run.client_choice import LIBRDKAFKA
-    from studies.assess.series import describe
+    from studies.assess.series import describe, unfit_faults
     from studies.search.hunt import plan_of, space_for
 
     targeted: list[tuple[str, SearchPlan, Target]] = []
@@ -305,11 +311,14 @@ def _plans(
             seed=common.space.seed or 0,
             faults=common.space.faults,
             producers=common.space.producers,
+            groups=common.space.groups,
             safe=common.space.safe,
             lab=common.lab,
             client="" if choice == LIBRDKAFKA else choice.text,
         )
-        space_for(plan, target.topology)
+        lacking = unfit_faults(space_for(plan, target.topology).faults)
+        if lacking:
+            raise UnfitError(f"--faults {plan.faults!r}: {'; '.join(lacking.values())}; name others.")
         lacks.update(check_place(target, common.lab, progress, client=choice))
         _require_fitting(extra, target)
         targeted.append((name, plan, target))
@@ -328,7 +337,7 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
 
     from harness.cluster.settings import NO_SETTINGS
     from harness.kafka.wire.dialect import dialect
-    from run.client_choice import greet, program
+    from run.client_choice import ClientChoice, greet, program
     from run.runner import applied_to
     from run.session import prepare
     from studies.search.grammar import fresh
@@ -352,33 +361,41 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     )
     for sentence in applied_to(example, options).warnings:
         progress.say(sentence)
+    without_shares = () if options.version.share_groups else ("shares",)
     if not dialect(options.version.version).idempotence:
-        return ("idempotence", "transactions")
+        return ("idempotence", "transactions", *without_shares)
+    if space.shared:
+        program(ClientChoice(name="java"), options.version, progress.say)
     client_program = program(client, options.version, progress.say)
     if client_program is None:
-        return ()
+        return without_shares
     hello = greet(client_program)
     if "assign" in hello.lacks:
         raise UsageError(
             f"--client {client.label} cannot read partitions that are assigned to it, as the consumers of a "
             f"search do; use librdkafka, java, or a program that can."
         )
-    return tuple(name for name in FEATURES if name not in hello.features)
+    return tuple({*without_shares, *(name for name in FEATURES if name not in hello.features)})
 
 
 def _require_fitting(schedules: list[Schedule], target: Target) -> None:
     from studies.search.rules import require_hosts
 
     for schedule in schedules:
-        require_mode(schedule, target.mode)
+        require_version(schedule, target)
         require_hosts(schedule, target.topology, f"--corpus, {schedule.made_by or schedule.digest}")
 
 
-def require_mode(schedule: Schedule, mode: str) -> None:
-    """Raise UsageError for a schedule that names roles of another mode."""
+def require_version(schedule: Schedule, target: Target) -> None:
+    """Raise UsageError for a schedule with what a version or a mode does not have."""
     from nemesis.catalogue import FAULTS
 
     for step in schedule.steps:
         modes = FAULTS[step.fault].modes
-        if modes and mode not in modes:
-            raise UsageError(f"The schedule has a step {step.fault}, which mode {mode} does not have.")
+        if modes and target.mode not in modes:
+            raise UsageError(f"The schedule has a step {step.fault}, which mode {target.mode} does not have.")
+    if schedule.shared and not target.version.share_groups:
+        raise UsageError(
+            f"The schedule has a share group, which Kafka {target.version.label} does not have; use 4.2.0 or "
+            "newer."
+        )

@@ -25,6 +25,10 @@ FAULTS: Mapping[str, type[ScheduledFault]] = MappingProxyType({kind.mechanism: k
 """By name. Another order makes other schedules from the same seeds."""
 
 
-def random_faults(mode: str) -> tuple[type[ScheduledFault], ...]:
-    """The kinds that random schedules choose from in a metadata mode."""
-    return tuple(kind for kind in _ALL if kind.weight and (not kind.modes or mode in kind.modes))
+def random_faults(mode: str, *, on_request: bool = False) -> tuple[type[ScheduledFault], ...]:
+    """The kinds that random schedules choose from in a metadata mode, with or without those `on_request`."""
+    return tuple(
+        kind
+        for kind in _ALL
+        if kind.weight and (not kind.modes or mode in kind.modes) and (on_request or not kind.on_request)
+    )

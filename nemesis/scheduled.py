@@ -120,6 +120,9 @@ class ScheduledFault(ABC):
     """Messages that should survive the failure of one AZ should survive it."""
     needs_disks: bool = False
     """Assessments need a disk of its own for each broker that it hits."""
+    on_request: bool = False
+    """Random schedules choose it only if it is asked for by name; with `needs_disks`, every broker then has a
+    disk of its own."""
     needs: str = ""
     """What the machine must have, as a check of `acked doctor`; empty: nothing special."""
     weight: int = 0

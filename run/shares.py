@@ -89,11 +89,22 @@ def _end(stage: Stage, part: TopicPartition) -> int:
 
 
 def note_stored(stage: Stage) -> None:
-    """Write rows of `share_states`, of what the log holds now."""
+    """Write rows of `share_states`, of what the log holds now about the topics of the run.
+
+    None if the log cannot be read, for instance because a fault has left it without a leader: then nothing
+    about stored states is a finding.
+    """
     broker = stage.lab.topology.role("broker")[0].broker_endpoint
     read_ns = now_ns()
-    names = {number: name for name, number in topic_ids(broker, timeout_s=_ASK_WITHIN_S).items()}
-    for state in stored(stage):
+    try:
+        ids = topic_ids(broker, [topic.name for topic in stage.topics], timeout_s=_ASK_WITHIN_S)
+        states = stored(stage)
+    except (OSError, InvalidRunError) as error:
+        reason = getattr(error, "message", str(error)).rstrip(".")
+        stage.progress.say(f"the stored states of share groups were not read: {reason}")
+        return
+    names = {number: name for name, number in ids.items()}
+    for state in states:
         if (topic := names.get(state.topic_id)) is not None:
             stage.journal.write_many("share_states", [{"ns": read_ns, **row} for row in _rows(state, topic)])
 

@@ -42,6 +42,7 @@ from run.group_offsets import GroupOffsets
 from run.producer import Producer
 from run.transactional import TransactionalProducer
 from workloads.client.client import ApplicationInstance, BackgroundConsumer, Client, ShareMember, Stream
+from workloads.protocol.commands import DescribeProgram
 from workloads.protocol.results import ReadResult
 from workloads.protocol.spec import (
     ApplicationSpec,
@@ -543,6 +544,7 @@ class Stage:
                 raise InvalidRunError("This run has no Java client.")
             client = self.clients[az]
             client.use(inside(self.java(), self.lab, client.host))
+            client.call(DescribeProgram(via))  # a first command would not wait as long as it takes to start
         return via
 
     def endpoints(self, brokers: Iterable[str] = ()) -> tuple[Endpoint, ...]:

@@ -26,6 +26,13 @@ ONE_SHARE_PARTITION = {
     "share.coordinator.state.topic.min.isr": "2",
 }
 """The same for the state of share groups."""
+SHARE_LIMITS = {
+    "group.share.min.record.lock.duration.ms": "1000",
+    "group.share.min.session.timeout.ms": "1000",
+    "group.share.min.heartbeat.interval.ms": "500",
+}
+"""Brokers let the times of share groups be short. The controllers check the properties of groups by their own
+limits, so dedicated controllers need the same."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -157,6 +157,8 @@ class FullDisk(ScheduledFault):
     roles = ("broker",)
     one_host = True
     needs_disks = True
+    on_request = True
+    weight = 1
     placements = (
         Placement(
             at="node", rank=9, says="{} has a full disk", subject="A full disk of {}", roles=("broker",)

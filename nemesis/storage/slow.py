@@ -30,8 +30,12 @@ class HeldDisk(ScheduledFault, ABC):
     takes = "hosts"
     lasts = True
     one_host = True
+    random_roles = ("broker",)
     processes = "running"
     needs_disks = True
+    on_request = True
+    needs = "fuse"
+    weight = 3
 
     def __init__(
         self,

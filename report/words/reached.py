@@ -64,6 +64,11 @@ def _transaction(match: re.Match[str]) -> str:
     return f"a transaction {match[1]}" + (f" with error {match[2]}" if match[2] != "0" else "")
 
 
+def _share_answer(match: re.Match[str]) -> str:
+    refused = "was carried out" if match[2] == "0" else f"ended with error {match[2]}"
+    return f"a share group's `{match[1]}` that {refused}"
+
+
 _WORDS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"order ([Ll0+-]*)", _order),
     (r"elections (.+)", _elections),
@@ -71,6 +76,8 @@ _WORDS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (r"fault (\S+) hits (.+)", _fault),
     (r"error (-?\d+) \((\w+), acks (.+)\)", _error),
     (r"transaction (\w+), error (-?\d+)", _transaction),
+    (r"share answer (\w+), error (-?\d+)", _share_answer),
+    (r"share delivery (\d+)", lambda match: f"delivery {match[1]} of a record to a share group"),
     (r"fate unknown_(\w+)", lambda match: f"a message without a known outcome that was {match[1]}"),
     (r"fate (\w+)", lambda match: f"a message that was {match[1].replace('_', ' ')}"),
     (r"finding (\w+), (.*)", lambda match: f"finding {match[1].replace('_', ' ')} ({match[2]})"),

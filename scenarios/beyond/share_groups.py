@@ -10,7 +10,7 @@ from functools import partial
 
 from checkers.claims.builders import both, messages, partition
 from checkers.claims.builders.shares import shared
-from harness.cluster.setup import Setup
+from harness.cluster.setup import SHARE_LIMITS, Setup
 from harness.kafka.model import SHARE_LOG, Topic
 from harness.waiting import wait_until
 from run.producer import Producer
@@ -309,12 +309,6 @@ _FAILOVER = (
     _late_accept_refused(since="4.4.0"),
 )
 _HELD_TWICE = Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands")
-_LIMITS = {
-    "group.share.min.record.lock.duration.ms": "1000",
-    "group.share.min.session.timeout.ms": "1000",
-    "group.share.min.heartbeat.interval.ms": "500",
-}
-"""The controllers check the properties of groups by their own limits."""
 _SETUP = Setup(
     topics=(Topic(T, (1, 2, 3), config={"min.insync.replicas": "2"}),),
     controller="broker3",
@@ -322,11 +316,11 @@ _SETUP = Setup(
     share_log=(2, 3, 1),
     offsets_log=(3, 1, 2),
     broker_config={
-        **_LIMITS,
+        **SHARE_LIMITS,
         "group.share.session.timeout.ms": "6000",
         "group.share.heartbeat.interval.ms": "1000",
     },
-    controller_config=_LIMITS,
+    controller_config=SHARE_LIMITS,
     stream_rate=2.0,
 )
 _scenario = partial(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.kafka.versions import DEFAULT, LASTING, KafkaVersion, kafka_version, version_key
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
+from nemesis.scheduled import ScheduledFault
 from report.model.shapes import ASSESSMENT
 from run.session import plan_run, prepare
 from run.settings import AppliedSettings
@@ -357,13 +358,23 @@ def forecast(
 
 def unfit(cases: Sequence[Case]) -> dict[str, str]:
     """Cases that this machine cannot run, by name, and why."""
-    needy = {case.name: fault for case in cases for fault in case.faults if fault.needs}
-    needs = sorted({fault.needs for fault in needy.values()})
-    lacking = {need for need in needs for check in diagnose([need]) if not check.ok}
+    reasons = unfit_faults(fault for case in cases for fault in case.faults)
     return {
-        name: f"this machine has no {fault.needs}, which the fault {fault.mechanism} needs"
-        for name, fault in needy.items()
-        if fault.needs in lacking
+        case.name: reasons[fault.mechanism]
+        for case in cases
+        for fault in case.faults
+        if fault.mechanism in reasons
+    }
+
+
+def unfit_faults(kinds: Iterable[type[ScheduledFault]]) -> dict[str, str]:
+    """The kinds of faults that this machine cannot inject, by name, and why."""
+    needy = {kind.mechanism: kind.needs for kind in kinds if kind.needs}
+    lacking = {need for need in sorted(set(needy.values())) for check in diagnose([need]) if not check.ok}
+    return {
+        name: f"this machine has no {need}, which the fault {name} needs"
+        for name, need in needy.items()
+        if need in lacking
     }
 
 

@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from checkers.shares.findings import PATIENCE_NS
 from harness.clock import now_ns
 from harness.errors import AckedError, WaitTimeoutError
 from harness.kafka.model import TopicPartition
 from harness.waiting import wait_until
 from run.clients import CALM_FETCHES
+from run.shares import configure_share_group, wait_until_done
 from run.stage import Stage
 from studies.assess.described import DRAIN_S
 from studies.search.schedule import Group, Producer
@@ -24,6 +26,12 @@ from workloads.protocol.spec import StreamLoad
 _STEADY_S = 1.0
 _READERS = 2
 _LETTERS = "abcdefghij"
+_SHARES_WARM_S = 80.0
+"""With a share group: on a busy machine its first records came 50 s after its members had started."""
+_LOCK_S = 5.0
+"""Share groups: shorter than many faults, so that locks end while faults last."""
+_DONE_S = _LOCK_S + PATIENCE_NS / 1e9 + 5.0
+"""Long enough for the checker to say that a record was not delivered."""
 
 
 _NAME = re.compile(r"producer-(\d+)")
@@ -72,7 +80,7 @@ class Crowd:
                 )
             ),
             accept=lambda count: count >= enough,
-            within_s=WARM_S,
+            within_s=_SHARES_WARM_S if any(group.answers for group in self.groups) else WARM_S,
             poll_s=POLL_S,
             awaiting="every producer and every consumer to work",
             abort=stage.cluster.check_alive,
@@ -98,16 +106,28 @@ class Crowd:
                     self._join(number, place)
 
     def _join(self, number: int, place: int) -> None:
-        group = self.groups[number - 1]
-        topic = self.stage.setup.topics[group.topic]
-        self.members[number, place] = self.stage.start_member(
-            group.members[place - 1].az,
-            f"{topic.name}-group-{number}",
-            topic.name,
-            partitions=topic.partitions,
-            name=f"group-{number}-member-{place}",
-            config=CALM_FETCHES,
+        stage, group = self.stage, self.groups[number - 1]
+        az, topic, identity = group.members[place - 1].az, stage.setup.topics[group.topic], self._id(number)
+        name = f"group-{number}-member-{place}"
+        if group.answers:
+            if place == 1:  # it joins before all others
+                configure_share_group(
+                    stage,
+                    identity,
+                    share_auto_offset_reset="earliest",
+                    share_record_lock_duration_ms=str(round(_LOCK_S * 1000)),
+                )
+            self.members[number, place] = stage.start_share_member(
+                az, identity, topic.name, partitions=topic.partitions, name=name, answers=group.answers
+            )
+            return
+        self.members[number, place] = stage.start_member(
+            az, identity, topic.name, partitions=topic.partitions, name=name, config=CALM_FETCHES
         )
+
+    def _id(self, number: int) -> str:
+        """The group.id of a group."""
+        return f"{self.stage.setup.topics[self.groups[number - 1].topic].name}-group-{number}"
 
     def _leave(self, member: BackgroundConsumer) -> None:
         try:
@@ -208,11 +228,23 @@ class Crowd:
                     settings=label,
                 )
         for number in self.wait_groups(patience_s):
-            text = f"group {number} read nothing for {patience_s:g} s"
-            self.stage.mark("finding-client-stuck", text, finding="client-stuck", group=number)
+            shares = bool(self.groups[number - 1].answers)
+            text = f"{'share ' * shares}group {number} read nothing for {patience_s:g} s"
+            settings = {"settings": "share group"} if shares else {}
+            self.stage.mark("finding-client-stuck", text, finding="client-stuck", group=number, **settings)
         if self.transactions and (left := self.stage.nemesis.wait_delivered()):
             # Requests that clients gave up long ago may still arrive, and decide later transactions.
             self.stage.mark("note", f"not delivered while the producers ran: {', '.join(left)}")
+
+    def finish_share_groups(self) -> None:
+        """Wait until the share groups are done with all records; the checker judges what is left."""
+        for number, group in enumerate(self.groups, start=1):
+            if group.answers:
+                topic = self.stage.setup.topics[group.topic].name
+                try:
+                    wait_until_done(self.stage, self._id(number), topic, within_s=_DONE_S)
+                except (AckedError, OSError) as error:
+                    self.stage.mark("note", getattr(error, "message", str(error)))
 
     def abandon(self) -> None:
         """Let the transactional producers begin nothing more, because the run is over."""
@@ -233,5 +265,6 @@ class Crowd:
         )
         stage.stop_streams(DRAIN_S)
         stage.mark("drained", "the producers have stopped")
+        self.finish_share_groups()
         for reader in (*self.readers, *self.members.values()):
             self._leave(reader)

@@ -29,6 +29,7 @@ from studies.steps.step import (
     Moment,
     Step,
 )
+from workloads.protocol.spec import ShareAnswer
 
 MOST_STEPS = 7
 _MOST_PRODUCERS = 4
@@ -42,8 +43,16 @@ _WEIGHTS = {
     "quorum-leader": 2,
     "coordinator": 2,
     "group-coordinator": 1,
+    "share-coordinator": 2,
 }
 """How often each role is chosen, relative to the others."""
+_GROUPED = 0.4
+"""Share of the schedules that have a consumer group, and of those that have a share group."""
+_ANSWERS: tuple[tuple[ShareAnswer, ...], ...] = (
+    ("accept",),
+    ("accept", "accept", "release"),
+    ("accept", "release", "renew", "reject"),
+)
 _AT_ONCE = 0.25
 """Share of the steps that begin together with the previous step."""
 
@@ -56,7 +65,14 @@ def fresh(space: Space, seed: int, number: int) -> Schedule:
     partitions = sum(topic.partitions for topic in topics)
     producers = tuple(_producer(rng, space, count) for _ in range(rng.randint(2, _MOST_PRODUCERS)))
     producers = _successions(rng, _lasting(producers))
-    groups = (_group(rng, space, count, len(topics)),) if space.grouped and rng.random() < 0.4 else ()
+    often = 1.0 if space.always_grouped else _GROUPED
+    groups: tuple[Group, ...] = ()
+    if space.grouped and rng.random() < often:
+        groups += (_group(rng, space, count, len(topics)),)
+    # With numbers of its own: schedules without a share group are the same whether there may be some or not.
+    others = Random(f"{VERSION}/{seed}/{number}/share group")
+    if space.shared and others.random() < often:
+        groups += (_share_group(others, space, count, len(topics)),)
     narrowed = _with_roles_of(space, producers, groups)
     steps = tuple(_step(rng, narrowed, partitions) for _ in range(count))
     return Schedule(
@@ -97,7 +113,8 @@ def _with_roles_of(space: Space, producers: Sequence[Producer], groups: Sequence
     return changed(
         space,
         coordinated=any(producer.transactional for producer in producers),
-        grouped=space.grouped and bool(groups),
+        grouped=(space.grouped or space.shared) and bool(groups),
+        shared=space.shared and any(group.answers for group in groups),
     )
 
 
@@ -151,6 +168,10 @@ def _group(rng: Random, space: Space, steps: int, topics: int) -> Group:
         starts, stops = _span(rng, steps)
         members.append(Member(az=rng.choice(azs), starts=starts, stops=stops))
     return Group(topic=rng.randrange(topics), members=tuple(members))
+
+
+def _share_group(rng: Random, space: Space, steps: int, topics: int) -> Group:
+    return replace(_group(rng, space, steps, topics), answers=rng.choice(_ANSWERS))
 
 
 def _client_azs(space: Space) -> list[str]:
@@ -238,6 +259,8 @@ def _roles(space: Space) -> list[str]:
         absent.add("coordinator")
     if not space.grouped:
         absent.add("group-coordinator")
+    if not space.shared:
+        absent.add("share-coordinator")
     return [role for role in ROLES if role not in absent]
 
 
@@ -352,11 +375,13 @@ def _change_topic(rng: Random, space: Space, schedule: Schedule) -> Schedule:
 
 
 def _change_group(rng: Random, space: Space, schedule: Schedule) -> Schedule:
-    """The schedule with another group, or without its group."""
+    """The schedule with another group of the same kind, or without its group."""
     if not schedule.groups:
         return schedule
     place = rng.randrange(len(schedule.groups))
-    other = (_group(rng, space, len(schedule.steps), len(schedule.topics)),) if rng.random() < 0.7 else ()
+    make = _share_group if schedule.groups[place].answers else _group
+    stays = space.always_grouped or rng.random() < 0.7
+    other = (make(rng, space, len(schedule.steps), len(schedule.topics)),) if stays else ()
     return replace(schedule, groups=(*schedule.groups[:place], *other, *schedule.groups[place + 1 :]))
 
 

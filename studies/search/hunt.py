@@ -63,6 +63,7 @@ class SearchPlan(planned.Plan, frozen=True, kw_only=True):
     seed: int
     faults: str | None = None
     producers: str | None = None
+    groups: str | None = None
     safe: bool = False
     lacks: tuple[str, ...] = ()
     """What clients or brokers cannot do, such as `transactions`."""
@@ -377,6 +378,7 @@ def space_for(plan: SearchPlan, topology: Topology) -> Space:
         timings=timings(Settings.from_json(plan.settings), plan.mode),
         faults=plan.faults,
         producers=plan.producers,
+        groups=plan.groups,
         safe=plan.safe,
         lacks=plan.lacks,
     )
@@ -388,6 +390,7 @@ def plan_of(
     seed: int,
     faults: str | None = None,
     producers: str | None = None,
+    groups: str | None = None,
     safe: bool = False,
     lab: str = EMBEDDED,
     client: str = "",
@@ -402,6 +405,7 @@ def plan_of(
         client=client,
         faults=faults,
         producers=producers,
+        groups=groups,
         safe=safe,
         cluster=target.file is not None,
     )

@@ -192,6 +192,8 @@ def _fewer_members(schedule: Schedule) -> Iterator[Schedule]:
                 smaller.append(
                     (replace(group, members=(*group.members[:at], plain, *group.members[at + 1 :])),)
                 )
+        if len(group.answers) > 1:
+            smaller.append((replace(group, answers=group.answers[:1]),))
         for instead in smaller:
             yield replace(
                 schedule, groups=(*schedule.groups[:place], *instead, *schedule.groups[place + 1 :])

@@ -29,6 +29,7 @@ def choose(options: RunOptions, order: RunOrder, number: int) -> tuple[Scenario,
         options.mode,
         suffix,
         rate=rate_of(options.settings),
+        share_groups=options.version.share_groups,
     )
     return scenario, replace(options, settings=for_runs(options.settings), client=client_of(order.client))
 

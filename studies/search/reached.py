@@ -58,6 +58,7 @@ def reached(folder: Path) -> frozenset[str]:
         for row in evidence.rows("transactions")
         if row["event"] in TRANSACTION_ENDS
     }
+    features |= set(_shared(evidence))
     if facts.two_controllers:
         features.add("two controllers lead at once")
     return frozenset(features)
@@ -67,6 +68,15 @@ def _logged(evidence: Evidence) -> Iterator[str]:
     for row in evidence.rows("log_events"):
         if row["kind"] not in SERIOUS:
             yield f"log {row['kind']} ({str(row['host']).rstrip('0123456789')})"
+
+
+def _shared(evidence: Evidence) -> Iterator[str]:
+    """What became of acknowledgements of share groups, and how often records were delivered."""
+    for row in evidence.rows("shares"):
+        if row["event"] == "answered":
+            yield f"share answer {row['answer']}, error {row['error']}"
+        elif row["event"] == "acquired" and row["delivery_count"] is not None:
+            yield f"share delivery {row['delivery_count']}"
 
 
 def _orders(facts: RunFacts) -> Iterator[str]:

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from harness.cluster.setup import ONE_OFFSETS_PARTITION, ONE_TRANSACTION_PARTITION, Setup
+from harness.cluster.setup import (
+    ONE_OFFSETS_PARTITION,
+    ONE_SHARE_PARTITION,
+    ONE_TRANSACTION_PARTITION,
+    SHARE_LIMITS,
+    Setup,
+)
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
+from nemesis.catalogue import FAULTS
 from run.scenario import Scenario
 from run.stage import Stage
 from studies.assess.described import RATE_PER_PARTITION
@@ -17,14 +24,28 @@ from studies.steps.body import Body
 NAME = "schedule"
 _ONE_COORDINATOR = {**ONE_TRANSACTION_PARTITION, **ONE_OFFSETS_PARTITION}
 """One broker coordinates all transactions, and one all groups."""
+_OF_SHARE_GROUPS = {
+    **ONE_SHARE_PARTITION,
+    **SHARE_LIMITS,
+    "group.share.session.timeout.ms": "6000",
+    "group.share.heartbeat.interval.ms": "1000",
+}
+"""One broker coordinates the states of all share groups, whose members' sessions end as soon as brokers'."""
 
 
 def scenario_of(
-    schedule: Schedule, topology: Topology, mode: str, suffix: str = "", *, rate: float = RATE_PER_PARTITION
+    schedule: Schedule,
+    topology: Topology,
+    mode: str,
+    suffix: str = "",
+    *,
+    rate: float = RATE_PER_PARTITION,
+    share_groups: bool = False,
 ) -> Scenario:
     """The scenario that carries out a schedule; ``suffix`` makes the names of its topics unique.
 
-    ``rate``: messages per second of each producer to each partition.
+    ``rate``: messages per second of each producer to each partition. ``share_groups``: its cluster also
+    carries out schedules with share groups.
     """
     return Scenario(
         name=NAME,
@@ -32,7 +53,7 @@ def scenario_of(
         article="search",
         section="",
         body=partial(perform, schedule=schedule, rate=rate),
-        setup=setup_of(schedule, topology, suffix),
+        setup=setup_of(schedule, topology, suffix, share_groups=share_groups),
         modes=(mode,),
         judged_by="promises",
     )
@@ -55,17 +76,23 @@ def perform(stage: Stage, schedule: Schedule, rate: float = RATE_PER_PARTITION) 
     Body(stage=stage, steps=schedule.steps, clients=crowd, recovery_s=stage.timings.converge_s).go()
 
 
-def setup_of(schedule: Schedule, topology: Topology, suffix: str = "") -> Setup:
-    """What a schedule asks of its cluster."""
+def setup_of(
+    schedule: Schedule, topology: Topology, suffix: str = "", *, share_groups: bool = False
+) -> Setup:
+    """What a schedule asks of its cluster; ``share_groups``: others with share groups run there, too."""
     brokers = tuple(host.node_id for host in topology.role("broker"))
     coordinates = (*brokers[1:COORDINATED], brokers[0]) if len(brokers) >= COORDINATED else ()
+    of_share_groups = _OF_SHARE_GROUPS if coordinates and (share_groups or schedule.shared) else {}
     return Setup(
         topics=topics_of(schedule, brokers, suffix),
-        # All schedules of a cluster find the same brokers, whether they have transactions or not.
-        broker_config=_ONE_COORDINATOR if coordinates else {},
+        # All schedules of a cluster find the same brokers, whatever clients they have.
+        broker_config={**_ONE_COORDINATOR, **of_share_groups} if coordinates else {},
+        controller_config=SHARE_LIMITS if of_share_groups else {},
         transaction_log=coordinates if schedule.transactional else (),
         # Every consumer has a group id, and brokers would create the topic when it asks for a coordinator.
         offsets_log=coordinates,
+        volatile_disks=disks_of(schedule, topology),
+        share_log=(*coordinates[1:], *coordinates[:1]) if schedule.shared else (),
         controller=schedule.controller,
         zookeeper_leader=schedule.quorum_leader or "zookeeper2",
         brokers=brokers,
@@ -73,6 +100,17 @@ def setup_of(schedule: Schedule, topology: Topology, suffix: str = "") -> Setup:
         for_layout=True,
         read_back=False,
     )
+
+
+def disks_of(schedule: Schedule, topology: Topology) -> tuple[str, ...]:
+    """The hosts that need a disk of their own: all brokers, if a step is about disks."""
+    return tuple(host.name for host in topology.role("broker")) if on_disks(schedule) else ()
+
+
+def on_disks(schedule: Schedule) -> bool:
+    """Whether a step is about disks that not every machine has."""
+    kinds = (FAULTS[step.fault] for step in schedule.steps)
+    return any(kind.needs_disks and kind.on_request for kind in kinds)
 
 
 def set_up(schedule: Schedule, *, mode: str) -> Setup:

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from harness.kafka.model import Topic, TopicPartition
 from studies.steps.step import Step
+from workloads.protocol.spec import ShareAnswer
 
 VERSION = 3
 """Version of the format. A seed belongs to a version, because another grammar makes other schedules."""
@@ -65,12 +66,15 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A consumer group that reads one topic, and commits what it has read."""
+    """A group that reads one topic: a consumer group, which commits what it has read, or a share group."""
 
     topic: Annotated[int, Meta(ge=0)] = 0
     """The topic of the schedule, counted from 0."""
     members: Annotated[tuple[Member, ...], Meta(min_length=1, max_length=20)]
     """Its members; the first one is there from beginning to end."""
+    answers: Annotated[tuple[ShareAnswer, ...], Meta(max_length=20)] = ()
+    """Of a share group (KIP-932): how a member acknowledges a record that is delivered for the first time, by
+    its offset in turn. It accepts all others. Empty: a consumer group."""
 
 
 class TopicPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -113,18 +117,28 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     producers: Annotated[tuple[Producer, ...], Meta(min_length=1, max_length=20)]
     """The producers; one consumer in each of two AZs reads everything."""
     groups: Annotated[tuple[Group, ...], Meta(max_length=10)] = ()
-    """Consumer groups besides those consumers."""
+    """Groups besides those consumers."""
     steps: Annotated[tuple[Step, ...], Meta(max_length=_MOST_STEPS)] = ()
     """What happens, in this order."""
 
     def encode(self) -> bytes:
         """The bytes of `schedule.json`; equal schedules have equal bytes."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2) + b"\n"
+        fields = msgspec.to_builtins(self)
+        for group in fields["groups"]:
+            # Consumer groups are stored as they were before there were share groups, and keep their digests.
+            if not group["answers"]:
+                del group["answers"]
+        return msgspec.json.format(msgspec.json.encode(fields), indent=2) + b"\n"
 
     @property
     def transactional(self) -> bool:
         """Whether any producer is transactional."""
         return any(producer.transactional for producer in self.producers)
+
+    @property
+    def shared(self) -> bool:
+        """Whether any group is a share group."""
+        return any(group.answers for group in self.groups)
 
     @property
     def digest(self) -> str:

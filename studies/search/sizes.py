@@ -90,7 +90,8 @@ def _producer_size(one: Producer) -> int:
 
 
 def _group_size(group: Group) -> int:
-    return 200 + sum(200 + 60 * (member.starts > 0) + 60 * (member.stops > 0) for member in group.members)
+    members = sum(200 + 60 * (member.starts > 0) + 60 * (member.stops > 0) for member in group.members)
+    return 200 + members + len(group.answers)
 
 
 def _topic_size(topic: TopicPlan) -> int:

@@ -9,12 +9,15 @@ from typing import TypeVar
 
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
+from harness.kafka.versions import kafka_version
 from harness.lab.model import Topology
 from nemesis.catalogue import random_faults
 from nemesis.scheduled import ScheduledFault
 from studies.search.schedule import COORDINATED, Producer
 
 T = TypeVar("T")
+CONSUMER, SHARE = "consumer", "share"
+"""Kinds of groups."""
 _TRANSACTIONAL = Producer(az="", transactional=True)
 _SAFE = (*(Producer(az=""),) * 2, Producer(az="", in_flight=1), _TRANSACTIONAL)
 _ANY = (
@@ -43,7 +46,11 @@ class Space:
     coordinated: bool = True
     """Steps may be about the coordinator of transactions, and wait for transaction markers."""
     grouped: bool = True
-    """Schedules may have consumer groups, and steps may be about their coordinator."""
+    """Schedules may have consumer groups, and steps may be about the coordinator of groups."""
+    shared: bool = False
+    """Schedules may have share groups, and steps may be about the coordinator of their states."""
+    always_grouped: bool = False
+    """Every schedule has a group of each kind that it may have."""
     safe: bool = False
     """Only settings that protect every acknowledged message from the failure of one AZ."""
 
@@ -61,15 +68,18 @@ def space_of(
     timings: Timings,
     faults: str | None = None,
     producers: str | None = None,
+    groups: str | None = None,
     safe: bool = False,
     lacks: Collection[str] = (),
 ) -> Space:
     """The space of a cluster. Raises UsageError.
 
-    ``faults`` are globs of their names (a,b), or `no-fault`; ``producers`` are globs of kinds of producers.
-    ``lacks`` has what clients or brokers cannot do: `idempotence`, `transactions`, `groups`.
+    ``faults`` are globs of their names (a,b), or `no-fault`; ``producers`` and ``groups`` are globs of kinds
+    of producers and of groups (`consumer`, `share`). ``lacks`` has what clients or brokers cannot do:
+    `idempotence`, `transactions`, `groups`, `shares`.
     """
-    chosen = tuple(fault for fault in random_faults(mode) if fault.safe or not safe)
+    asked = faults is not None
+    chosen = tuple(fault for fault in random_faults(mode, on_request=asked) if fault.safe or not safe)
     if faults == "no-fault":
         chosen = ()
     elif faults is not None:
@@ -85,6 +95,9 @@ def space_of(
         possible = _matching(
             possible, producers, kind_of, "--producers {!r} matches no kind of producer of this search"
         )
+    kinds = _kinds_of_groups(kafka, topology, lacks)
+    if groups is not None:
+        kinds = _matching(kinds, groups, str, "--groups {!r} matches no kind of group of this search")
     number = min(2, len(topology.azs))
     quorum = topology.role({"zookeeper": "zookeeper", "kraft": "controller"}.get(mode, "broker"))
     controllers = topology.role("broker") if mode == "zookeeper" else quorum
@@ -97,7 +110,9 @@ def space_of(
         quorum_leader=quorum[min(number, len(quorum)) - 1].name if mode == "zookeeper" else "",
         faults=chosen,
         producers=possible,
-        grouped=len(topology.role("broker")) >= COORDINATED and "groups" not in lacks,
+        grouped=CONSUMER in kinds,
+        shared=SHARE in kinds,
+        always_grouped=groups is not None,
         safe=safe,
     )
 
@@ -107,6 +122,14 @@ def kind_of(producer: Producer) -> str:
     if producer.transactional:
         return "transactional"
     return "idempotent" if producer.idempotent else f"acks-{'all' if producer.acks == -1 else producer.acks}"
+
+
+def _kinds_of_groups(kafka: str, topology: Topology, lacks: Collection[str]) -> tuple[str, ...]:
+    """The kinds of groups that clients and brokers can have."""
+    if len(topology.role("broker")) < COORDINATED or "groups" in lacks:
+        return ()
+    shared = kafka_version(kafka, force=True).share_groups and "shares" not in lacks
+    return (CONSUMER, SHARE) if shared else (CONSUMER,)
 
 
 def _possible(topology: Topology, *, safe: bool, lacks: Collection[str]) -> tuple[Producer, ...]:
@@ -132,6 +155,6 @@ def _matching(
     globs = [glob.strip() for glob in text.split(",")]
     for glob in globs:
         if not any(fnmatch.fnmatchcase(name(thing), glob) for thing in things):
-            names = ", ".join(dict.fromkeys(map(name, things)))
+            names = ", ".join(dict.fromkeys(map(name, things))) or "none: it has none"
             raise UsageError(f"{refusal.format(glob)}; use {names}{f', or {also}' if also else ''}.")
     return tuple(thing for thing in things if any(fnmatch.fnmatchcase(name(thing), glob) for glob in globs))

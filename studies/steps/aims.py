@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.errors import InvalidRunError
-from harness.kafka.model import OFFSETS_LOG, TRANSACTION_LOG, TopicPartition, broker_name
+from harness.kafka.model import OFFSETS_LOG, SHARE_LOG, TRANSACTION_LOG, TopicPartition, broker_name
 from harness.lab.model import Host, Topology
 from harness.zookeeper.four_letter import mode
 from nemesis.network import links
@@ -17,6 +17,12 @@ TRANSACTIONS = TopicPartition(TRANSACTION_LOG, 0)
 """The log of all transactions; its leader coordinates them."""
 OFFSETS = TopicPartition(OFFSETS_LOG, 0)
 """The log of all committed offsets; its leader coordinates the groups."""
+_COORDINATED = {
+    "coordinator": (TRANSACTIONS, "transactions"),
+    "group-coordinator": (OFFSETS, "groups"),
+    "share-coordinator": (TopicPartition(SHARE_LOG, 0), "the states of share groups"),
+}
+"""By role: the log that its holder leads, and what it coordinates."""
 
 
 Holder = Callable[[str], str]
@@ -96,9 +102,8 @@ def _holder(stage: Stage, role: str, key: TopicPartition) -> str:
                 return node.name
         raise InvalidRunError("no ZooKeeper node leads")
     view = stage.observer.views.of(source_of(stage))
-    logs = {"coordinator": (TRANSACTIONS, "transactions"), "group-coordinator": (OFFSETS, "groups")}
-    if role in logs:
-        log_key, what = logs[role]
+    if role in _COORDINATED:
+        log_key, what = _COORDINATED[role]
         log = view.partition(*log_key)
         if log is None or log.leader < 0:
             raise InvalidRunError(f"no broker coordinates {what}")

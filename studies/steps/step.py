@@ -40,10 +40,13 @@ Event = Literal[
 """
 EVENTS: tuple[str, ...] = get_args(Event)[1:]
 Arrow = Literal["<->", "->", "<-"]
-ROLES = ("leader", "follower", "controller", "quorum-leader", "coordinator", "group-coordinator")
+ROLES = (
+    *("leader", "follower", "controller", "quorum-leader"),
+    *("coordinator", "group-coordinator", "share-coordinator"),
+)
 """Hosts that are looked up when a step begins: of the step's partition, or of the cluster. The coordinator is
 that of all transactions; there is one if a producer is transactional. The group-coordinator is that of all
-groups."""
+groups, and the share-coordinator that of the stored states of share groups, if there is one."""
 AZ_OF = "az-of-"
 OTHERS = "others"
 """Every host that the other side of a link does not name."""
@@ -96,6 +99,7 @@ _NAMES = {
     "quorum-leader": "the leader of the metadata quorum",
     "coordinator": "the transaction coordinator",
     "group-coordinator": "the group coordinator",
+    "share-coordinator": "the share coordinator",
     OTHERS: "all other hosts",
     OTHER_AZS: "all other AZs",
     OTHER_CONTROLLERS: "all other controllers",

@@ -92,6 +92,38 @@ def test_groups_successors_and_changed_settings_are_carried_out(tmp_path: Path) 
     assert len({row["reader"] for row in groups if row["event"] == "committed"}) >= 2
 
 
+SHARED = Schedule(
+    kafka="4.4.0",
+    mode="kraft",
+    controller="controller2",
+    topics=(TopicPlan(name="t", partitions=2),),
+    producers=(Producer(az="az1"), Producer(az="az2", transactional=True)),
+    groups=(Group(members=(Member(az="az1"), Member(az="az3", starts=1)), answers=("accept", "release")),),
+    steps=(
+        Step(fault="disk_stalled", targets=("leader",), when=Moment(after_s=2.0), until=Moment(after_s=3.0)),
+        Step(fault="pause", targets=("share-coordinator",), when=Moment(after_s=6.0)),
+    ),
+)
+
+
+def test_a_share_group_and_a_stalled_disk_are_carried_out(tmp_path: Path) -> None:
+    """Both members are handed records, each answer is given, and what is stored at the end is noted."""
+    file = tmp_path / FILE
+    file.write_bytes(SHARED.encode())
+    done = acked("replay", file, "--repeat", "1", "--parallel", "1", "--runs", tmp_path, "--json")
+    assert done.status in (0, 1), done.stderr  # a busy machine may leave an unexplained ERROR
+    (folder,) = (one.parent for one in tmp_path.glob("replay/*/runs/schedule/2*/history"))
+    source = open_source(str(folder / "history"))
+    marks = [str(row["name"]) for row in read_small(source, "marks").to_pylist()]
+    assert [name for name in marks if name.startswith(("skipped-", "late-", "finding-", "note"))] == []
+    shares = read_small(source, "shares").to_pylist()
+    assert len({row["reader"] for row in shares if row["event"] == "acquired"}) == 2
+    answered = {row["answer"] for row in shares if row["event"] == "answered" and row["error"] == 0}
+    assert answered == {"accept", "release"}
+    states = read_small(source, "share_states").to_pylist()
+    assert {row["partition"] for row in states} == {0, 1}
+
+
 def test_schedules_without_a_fault_find_nothing(tmp_path: Path) -> None:
     """On one cluster, whose runs are thinned to their summary; the same seed makes the same schedules."""
     done = acked(

@@ -84,7 +84,12 @@ def _producer_within(one: Producer, other: Producer) -> bool:
 
 
 def _group_within(one: Group, other: Group) -> bool:
-    return one.topic <= other.topic and _some_of(one.members, other.members, _member_within)
+    return (
+        one.topic <= other.topic
+        and bool(one.answers) == bool(other.answers)
+        and one.answers == other.answers[: len(one.answers)]
+        and _some_of(one.members, other.members, _member_within)
+    )
 
 
 def _member_within(one: Member, other: Member) -> bool:

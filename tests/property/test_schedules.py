@@ -29,7 +29,8 @@ SPACES = tuple(
     for mode in MODES
     for layout in (THREE_AZS, WIDE)
     for safe in (False, True)
-)
+) + (space_of(kafka="4.4.0", mode="kraft", topology=THREE_AZS.topology("kraft"), timings=BASE),)
+"""All kinds of clusters; the last one has share groups."""
 spaces = st.sampled_from(SPACES)
 seeds = st.integers(0, 2**32)
 numbers = st.integers(0, 1000)

@@ -38,6 +38,8 @@ final class ShareReader implements Agent.Reader {
     private boolean hold;
     private Agent.Request told;
     private KafkaShareConsumer<byte[], byte[]> consumer;
+    /** The offsets that polls have returned. */
+    private final Map<TopicPartition, Set<Long>> handed = new HashMap<>();
     /** The records that it renewed after the last poll. */
     private Set<String> renewed = new HashSet<>();
 
@@ -197,6 +199,8 @@ final class ShareReader implements Agent.Reader {
             if (renewed.contains(named(one))) {
                 continue;
             }
+            handed.computeIfAbsent(new TopicPartition(one.topic(), one.partition()), key -> new HashSet<>())
+                .add(one.offset());
             List<Object> fields = new ArrayList<>();
             fields.add(one.topic());
             fields.add(one.partition());
@@ -211,10 +215,22 @@ final class ShareReader implements Agent.Reader {
         Agent.print(Map.of("acquired", fields));
     }
 
-    /** The commit callback: what the leaders of partitions answered. */
+    /**
+     * The commit callback: what the leaders of partitions answered. The library acknowledges by itself what it
+     * returns to nobody, such as the markers of transactions; these offsets are left out.
+     */
     private void answered(Map<TopicIdPartition, Set<Long>> offsets, Exception error) {
         List<Object> partitions = new ArrayList<>();
-        offsets.forEach((key, list) -> partitions.add(List.of(key.topic(), key.partition(), List.copyOf(list))));
+        offsets.forEach((key, list) -> {
+            Set<Long> own = new HashSet<>(list);
+            own.retainAll(handed.getOrDefault(key.topicPartition(), Set.of()));
+            if (!own.isEmpty()) {
+                partitions.add(List.of(key.topic(), key.partition(), List.copyOf(own)));
+            }
+        });
+        if (partitions.isEmpty()) {
+            return;
+        }
         Map<String, Object> fields = new HashMap<>(
             Map.of("consumer", number, "ns", System.nanoTime(), "partitions", partitions));
         fields.put("error", error == null ? null : Agent.described(error, false));

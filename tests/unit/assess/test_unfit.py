@@ -13,17 +13,23 @@ from studies.assess.battery import battery
 CASES = battery(THREE_AZS.topology("kraft"), "kraft")
 
 
-@pytest.mark.parametrize("present", [True, False])
-def test_only_a_machine_without_netem_cannot_delay(present: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("absent", "faults"), [("", ()), ("netem", ("delay",)), ("fuse", ("disk_stalled", "disk_slow"))]
+)
+def test_only_what_needs_what_is_missing_is_unfit(
+    absent: str, faults: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked: list[str] = []
 
     def diagnose(names: list[str]) -> list[SimpleNamespace]:
         asked.extend(names)
-        return [SimpleNamespace(ok=present)]
+        return [SimpleNamespace(ok=absent not in names)]
 
     monkeypatch.setattr(series, "diagnose", diagnose)
-    reason = "this machine has no netem, which the fault delay needs"
-    delays = [] if present else [case.name for case in CASES if case.kind == "delay"]
-    assert series.unfit(CASES) == dict.fromkeys(delays, reason)
-    assert asked == ["netem"]
-    assert series.unfit([case for case in CASES if case.kind != "delay"]) == {}
+    assert series.unfit(CASES) == {
+        case.name: f"this machine has no {absent}, which the fault {case.kind} needs"
+        for case in CASES
+        if case.kind in faults
+    }
+    assert asked == ["fuse", "netem"]
+    assert series.unfit([case for case in CASES if case.kind not in faults]) == {}

@@ -67,14 +67,21 @@ def test_the_coordinator_leads_the_log_of_transactions(views: Views, mode: str) 
 
 
 @pytest.mark.parametrize("mode", CONTROLLERS)
-def test_the_coordinator_of_groups_leads_the_log_of_offsets(views: Views, mode: str) -> None:
+@pytest.mark.parametrize(
+    ("role", "log", "what"),
+    [
+        ("group-coordinator", "__consumer_offsets", "groups"),
+        ("share-coordinator", "__share_group_state", "the states of share groups"),
+    ],
+)
+def test_a_coordinator_leads_its_log(views: Views, mode: str, role: str, log: str, what: str) -> None:
     source = "zookeeper1" if mode == "zookeeper" else "broker1"
-    with pytest.raises(InvalidRunError, match="no broker coordinates groups"):
-        names(views, mode, "group-coordinator")
+    with pytest.raises(InvalidRunError, match=f"no broker coordinates {what}"):
+        names(views, mode, role)
     state = PartitionState(leader=2, leader_epoch=0, isr=(1, 2, 3), replicas=(1, 2, 3))
-    key = TopicPartition("__consumer_offsets", 0)
+    key = TopicPartition(log, 0)
     views.record([View(source=source, subject="partition", topic_partition=key, state=state)])
-    assert names(views, mode, "group-coordinator") == ["broker2"]
+    assert names(views, mode, role) == ["broker2"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from harness.errors import WaitTimeoutError
 from harness.kafka.model import Endpoint, Topic
 from run.clients import NO_CLIENTS
 from studies.search import crowd as crowds
@@ -30,6 +31,12 @@ class StageLog:
             stop=lambda: self.said.append(f"{name} leaves"),
             progress=lambda: SimpleNamespace(count=self.read.get(name, 0)),
         )
+
+    def start_share_member(
+        self, az: str, group: str, topic: str, *, partitions: int, name: str, answers: tuple[str, ...]
+    ) -> Any:
+        self.said.append(f"{name} in {az} joins {group} and answers {', '.join(answers)}")
+        return self.start_member(az, group, topic, partitions=partitions, name=name)
 
     def load(self, stage: Any, az: str, name: str, *_: Any, succeeds: str) -> Any:
         self.said.append(f"{name} writes as {succeeds}")
@@ -65,7 +72,11 @@ def log(monkeypatch: pytest.MonkeyPatch) -> StageLog:
 
 def crowd_of(log: StageLog, producers: tuple[Producer, ...], groups: tuple[Group, ...] = ()) -> Crowd:
     stage: Any = SimpleNamespace(
-        setup=SimpleNamespace(topics=TOPICS), start_member=log.start_member, streams={}, mark=lambda *_: 0
+        setup=SimpleNamespace(topics=TOPICS),
+        start_member=log.start_member,
+        start_share_member=log.start_share_member,
+        streams={},
+        mark=lambda *_: 0,
     )
     keys = [key for topic in TOPICS for key in topic.topic_partitions]
     return Crowd(rate=7.0, stage=stage, plans=producers, partitions=keys, groups=groups)
@@ -99,6 +110,53 @@ def test_a_group_that_reads_nothing_is_named(log: StageLog, monkeypatch: pytest.
     asked: list[int] = []
     monkeypatch.setattr(crowd, "read_by_groups", read)
     assert crowd.wait_groups(0.3) == [2]
+
+
+SHARE_GROUP = Group(
+    topic=1, members=(Member(az="az1"), Member(az="az2", starts=1)), answers=("accept", "release")
+)
+
+
+def test_a_share_group_is_configured_before_its_first_member_joins(
+    log: StageLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def configure(_stage: Any, group: str, **properties: str) -> None:
+        log.said.append(f"{group}: {properties}")
+
+    monkeypatch.setattr(crowds, "configure_share_group", configure)
+    crowd = crowd_of(log, (), (SHARE_GROUP,))
+    crowd.change(0)
+    crowd.change(1)
+    begins = "{'share_auto_offset_reset': 'earliest', 'share_record_lock_duration_ms': '5000'}"
+    assert log.said[::2] == [
+        f"t2-4-group-1: {begins}",
+        "group-1-member-1 in az1 joins t2-4-group-1 for t2-4 (1)",
+        "group-1-member-2 in az2 joins t2-4-group-1 for t2-4 (1)",
+    ]
+    assert log.said[1::2] == [
+        "group-1-member-1 in az1 joins t2-4-group-1 and answers accept, release",
+        "group-1-member-2 in az2 joins t2-4-group-1 and answers accept, release",
+    ]
+
+
+def test_share_groups_may_finish_before_their_members_leave(
+    log: StageLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that does not is left to the checker, which has had the time to call a record not delivered."""
+    waited: list[tuple[str, str, float]] = []
+
+    def wait(_stage: Any, group: str, topic: str, *, within_s: float) -> None:
+        waited.append((group, topic, within_s))
+        raise WaitTimeoutError("it is at 3 of 7")
+
+    monkeypatch.setattr(crowds, "wait_until_done", wait)
+    consumers = Group(topic=0, members=(Member(az="az1"),))
+    crowd = crowd_of(log, (), (consumers, SHARE_GROUP))
+    notes: list[str] = []
+    crowd.stage.mark = lambda name, text: notes.append(f"{name}: {text}")  # type: ignore[method-assign, assignment]
+    crowd.finish_share_groups()
+    assert waited == [("t2-4-group-2", "t2-4", 40.0)]
+    assert notes == ["note: it is at 3 of 7"]
 
 
 def test_a_successor_fences_its_predecessor(log: StageLog) -> None:

@@ -355,3 +355,21 @@ def test_transactions_are_reached_and_put_to_the_test(history: Path) -> None:
     assert [one for one in reached(history) if one.startswith("transaction ")] == [
         "transaction unknown, error 48"
     ]
+
+
+def test_what_share_groups_learnt_is_reached(history: Path) -> None:
+    about = {"group": "t1-3-group-1", "reader": 3, "topic": "t1-3", "partition": 0, "offset": 0}
+    rows = [
+        {"ns": 1, "event": "acquired", "delivery_count": 2, **about},
+        {"ns": 2, "event": "acknowledged", "answer": "accept", **about},
+        {"ns": 3, "event": "answered", "answer": "accept", "error": 6, "asked_ns": 2, **about},
+    ]
+    before = reached(history)
+    write_table(history, "shares", pa.Table.from_pylist(rows, schema=TABLES["shares"].arrow()))
+    assert reached(history) - before == {"share delivery 2", "share answer accept, error 6"}
+
+
+def test_a_share_group_that_is_stuck_is_told_from_a_consumer_group(tmp_path: Path) -> None:
+    marks = [mark("client-stuck", group=1), mark("client-stuck", group=2, settings="share group")]
+    seen = findings_of(written(tmp_path, {"marks": marks}), SCHEDULE)
+    assert {one.signature for one in seen} == {"client-stuck", "client-stuck [share group]"}

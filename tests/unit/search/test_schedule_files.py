@@ -17,9 +17,11 @@ from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from nemesis.catalogue import FAULTS
 from studies.search.grammar import fresh, mutated
 from studies.search.rules import chosen_producers, decode, mended, problems, read, require_hosts
+from studies.search.runs import SCHEDULES
 from studies.search.scenario import setup_of
-from studies.search.schedule import Group, Member, Producer, Schedule, TopicPlan, topics_of
-from studies.search.space import kind_of, space_of
+from studies.search.schedule import FILE, Group, Member, Producer, Schedule, TopicPlan, topics_of
+from studies.search.space import Space, kind_of, space_of
+from studies.series.job import Job
 from studies.steps.step import EVENTS, Event, Moment, Step, described
 
 TOPOLOGY = THREE_AZS.topology("kraft")
@@ -217,6 +219,114 @@ def test_clients_that_lack_groups_get_none() -> None:
 
     assert groups(lacks=("groups",)) == 0
     assert groups() > 20
+
+
+SHARED = replace(
+    SCHEDULE,
+    kafka="4.4.0",
+    groups=(*SCHEDULE.groups, Group(members=(Member(az="az2"),), answers=("accept", "release"))),
+)
+
+
+def test_a_share_group_is_stored_and_a_consumer_group_as_before() -> None:
+    """Schedules that were stored before there were share groups keep their bytes and digests."""
+    assert decode(SHARED.encode(), "my.json") == SHARED
+    assert SHARED.shared and not SCHEDULE.shared
+    consumers, shares = json.loads(SHARED.encode())["groups"]
+    assert (set(consumers), shares["answers"]) == ({"topic", "members"}, ["accept", "release"])
+    assert SCHEDULE.digest == "e5b3a172502b"
+    with pytest.raises(BadDataError, match="Invalid enum value 'forget'"):
+        decode(changed(put("groups", 0, "answers", value=["forget"])), "my.json")
+
+
+def share_space(kafka: str = "4.4.0", **more: Any) -> Space:
+    return space_of(kafka=kafka, mode="kraft", topology=TOPOLOGY, timings=BASE, **more)
+
+
+def test_schedules_have_share_groups_where_brokers_and_clients_do() -> None:
+    def shared(space: Space) -> int:
+        schedules = [fresh(space, 1, number) for number in range(60)]
+        schedules += [mutated(space, one, 2, number) for number, one in enumerate(schedules)]
+        return sum(one.shared for one in schedules)
+
+    assert shared(share_space()) > 30
+    assert shared(share_space("4.0.1")) == 0
+    assert shared(share_space(lacks=("shares",))) == shared(share_space(lacks=("groups",))) == 0
+
+
+def test_a_share_group_changes_nothing_else_in_a_schedule_without_one() -> None:
+    plain, space = share_space(lacks=("shares",)), share_space()
+    pairs = [(fresh(plain, 1, number), fresh(space, 1, number)) for number in range(60)]
+    same = [one == other for one, other in pairs if not other.shared]
+    assert len(same) > 20 and all(same)
+    assert all(other.topics == one.topics and other.producers == one.producers for one, other in pairs)
+
+
+def test_steps_are_about_the_share_coordinator_where_there_is_a_share_group() -> None:
+    schedules = [fresh(share_space(), 1, number) for number in range(200)]
+    naming = [
+        one
+        for one in schedules
+        for step in one.steps
+        if {"share-coordinator", "az-of-share-coordinator"} & {*step.targets, *step.toward}
+    ]
+    assert len(naming) > 10
+    assert all(one.shared for one in naming)
+
+
+def test_only_the_groups_asked_for_in_every_schedule() -> None:
+    def kinds(groups: str) -> set[tuple[bool, ...]]:
+        space = share_space(groups=groups)
+        schedules = [fresh(space, 1, number) for number in range(30)]
+        schedules += [mutated(space, one, 2, number) for number, one in enumerate(schedules)]
+        return {tuple(bool(group.answers) for group in one.groups) for one in schedules}
+
+    assert kinds("share") == {(True,)}
+    assert kinds("consumer") == {(False,)}
+    assert kinds("*") == {(False, True)}
+    with pytest.raises(UsageError, match=r"--groups 'share' matches no kind of group .*; use consumer\.$"):
+        share_space("3.9.1", groups="share")
+    with pytest.raises(UsageError, match=r"--groups 'share' matches .*; use none: it has none\.$"):
+        share_space(groups="share", lacks=("groups",))
+
+
+def test_brokers_have_what_share_groups_need_where_some_may_come() -> None:
+    """All schedules of a cluster find the same brokers; only those with a share group need its log."""
+    one, other = (setup_of(schedule, TOPOLOGY, share_groups=True) for schedule in (SCHEDULE, SHARED))
+    assert (dict(one.broker_config), one.controller_config) == (
+        dict(other.broker_config),
+        other.controller_config,
+    )
+    assert "group.share.min.record.lock.duration.ms" in other.controller_config
+    assert (one.share_log, other.share_log) == ((), (3, 1, 2))
+    assert setup_of(SHARED, TOPOLOGY) == other
+    assert not any("share" in key for key in setup_of(SCHEDULE, TOPOLOGY).broker_config)
+
+
+def test_disks_are_slowed_down_only_if_that_is_asked_for() -> None:
+    def faults(asked: str | None) -> list[Schedule]:
+        space = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, faults=asked)
+        return [fresh(space, 1, number) for number in range(60)]
+
+    def about_disks(schedule: Schedule) -> bool:
+        return any(step.fault.startswith("disk_") for step in schedule.steps)
+
+    assert not any(map(about_disks, faults(None)))
+    schedules = faults("disk_*,kill")
+    assert {step.fault for one in schedules for step in one.steps} == {
+        *("disk_stalled", "disk_slow", "disk_full", "kill")
+    }
+    assert {about_disks(one) for one in schedules} == {True, False}
+    for one in schedules:
+        disks = ("broker1", "broker2", "broker3") if about_disks(one) else ()
+        assert setup_of(one, TOPOLOGY).volatile_disks == disks
+        assert SCHEDULES.needs(plain_job(one)) == bool(disks)
+    power = replace(SCHEDULE, steps=SCHEDULE.steps[:1])
+    assert setup_of(power, TOPOLOGY).volatile_disks == (), "a power cut is emulated, as before"
+
+
+def plain_job(schedule: Schedule) -> Job:
+    return Job(scenario="schedule", version="3.6.2", mode="kraft", files={FILE: schedule.encode()})
 
 
 def test_replication_settings_differ_unless_they_must_be_safe() -> None:

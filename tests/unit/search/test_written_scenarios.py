@@ -29,14 +29,17 @@ FINDINGS = (
 )
 
 
-@pytest.mark.parametrize("mode", ["zookeeper", "kraft", "kraft-combined"])
+@pytest.mark.parametrize(
+    ("version", "mode"),
+    [("2.7.1", "zookeeper"), ("3.6.2", "kraft"), ("3.6.2", "kraft-combined"), ("4.4.0", "kraft")],
+)
 @pytest.mark.parametrize("finding", FINDINGS, ids=lambda one: one.name)
-def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: RunFinding) -> None:
+def test_the_file_declares_the_schedule(tmp_path: Path, version: str, mode: str, finding: RunFinding) -> None:
     topology = THREE_AZS.topology(mode)
-    version = "2.7.1" if mode == "zookeeper" else "3.6.2"
     space = space_of(kafka=version, mode=mode, topology=topology, timings=BASE)
     schedules = [fresh(space, 8, number) for number in range(10)]
     assert any(schedule.groups for schedule in schedules)
+    assert any(schedule.shared for schedule in schedules) == (version == "4.4.0")
     for number, schedule in enumerate(schedules):
         text = scenario_text(
             schedule,
@@ -56,4 +59,5 @@ def test_the_file_declares_the_schedule(tmp_path: Path, mode: str, finding: RunF
         assert namespace["SCHEDULE"] == schedule
         assert (scenario.name, scenario.mode, scenario.kafka) == (f"found-{number}", mode, version)
         assert bool(scenario.setup.transaction_log) == schedule.transactional
+        assert bool(scenario.setup.share_log) == schedule.shared
         assert [topic.name for topic in scenario.setup.topics] == [topic.name for topic in schedule.topics]
