@@ -21,7 +21,7 @@ from checkers.partition.messages import FOREVER, INFO, OK, Ints, SendArrays
 from checkers.records import Cause, evidence_row
 from checkers.retention import retention_of
 from checkers.tables.source import numbers
-from harness.kafka.model import TopicPartition
+from harness.kafka.model import TopicPartition, broker_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,17 +314,21 @@ def cause_of_log_start(
 ) -> Cause:
     """Why a log begins later (``start``) than its topic's configuration explains.
 
-    A record was acknowledged at ``since_ns`` and gone at ``gone_ns``. Brokers compare its timestamp with
-    their own clock, which may have been ahead by more than the rest of its time.
+    A record was acknowledged at ``since_ns`` and gone at ``gone_ns``. A broker with a replica compares its
+    timestamp with its own clock, which may have been ahead by more than the rest of its time.
     """
     retention, read = retention_of(evidence, where.topic), read_ns(evidence, *where)
+    holders = {broker_name(row["broker"]) for row in evidence.rows_about("replicas", where)}
     for fault in evidence.faults:
         ahead_s = fault.targets.get("by_s")
         if fault.mechanism != "clock_shift" or not isinstance(ahead_s, int | float) or ahead_s <= 0:
             continue
+        if fault.stated or not holders & {*fault.hosts}:
+            continue
         until_ns = min(gone_ns, fault.until_ns, gone_ns if read is None else read)
         age_ms = ahead_s * 1000 + max(0, until_ns - since_ns) / 1e6
-        if fault.from_ns > until_ns or not retention.deletes or not 0 <= (retention.age_ms or -1) <= age_ms:
+        allowed_ms = -1 if retention.age_ms is None else retention.age_ms
+        if fault.from_ns > until_ns or not retention.deletes or not 0 <= allowed_ms <= age_ms:
             continue
         lines = [
             evidence_row("log_events", row["ns"], f"{row['host']} {row['kind']} at offset {row['offset']}")

@@ -20,6 +20,7 @@ OBSERVED_BY: Mapping[str, frozenset[str]] = MappingProxyType(
         "tail": frozenset(("sightings", "watermarks", "last_broker", "last_offset", "last_epoch", "gone_ns")),
         "reader": frozenset(("reads",)),
         "read_back": frozenset(("reads",)),
+        "share_states": frozenset(("share_states",)),
     }
 )
 """Tables, and columns of `life`, that hold what each source observes."""
@@ -31,6 +32,7 @@ _WHO: Mapping[str, str] = MappingProxyType(
         "tail": SEEN_LATE,
         "reader": "the consumer that reads all the time did not receive all records",
         "read_back": "the consumer that reads all partitions at the end did not receive all records",
+        "share_states": "what share coordinators have stored was not read at the end",
     }
 )
 

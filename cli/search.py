@@ -361,11 +361,15 @@ def check_place(target: Target, lab: str, progress: Progress, *, client: ClientC
     )
     for sentence in applied_to(example, options).warnings:
         progress.say(sentence)
-    without_shares = () if options.version.share_groups else ("shares",)
+    without_shares: tuple[str, ...] = () if options.version.share_groups else ("shares",)
     if not dialect(options.version.version).idempotence:
         return ("idempotence", "transactions", *without_shares)
     if space.shared:
-        program(ClientChoice(name="java"), options.version, progress.say)
+        try:
+            program(ClientChoice(name="java"), options.version, progress.say)
+        except UnfitError as error:
+            progress.say(f"no share groups, whose members are Java clients: {error.message}")
+            without_shares = ("shares",)
     client_program = program(client, options.version, progress.say)
     if client_program is None:
         return without_shares
@@ -387,9 +391,12 @@ def _require_fitting(schedules: list[Schedule], target: Target) -> None:
 
 
 def require_version(schedule: Schedule, target: Target) -> None:
-    """Raise UsageError for a schedule with what a version or a mode does not have."""
+    """Raise UsageError for what a version or mode does not have, UnfitError for what this machine lacks."""
     from nemesis.catalogue import FAULTS
+    from studies.assess.series import unfit_faults
 
+    if lacking := unfit_faults(FAULTS[step.fault] for step in schedule.steps):
+        raise UnfitError(f"The schedule cannot run here: {'; '.join(lacking.values())}.")
     for step in schedule.steps:
         modes = FAULTS[step.fault].modes
         if modes and target.mode not in modes:

@@ -122,7 +122,14 @@ class Requests:
 
     def voters(self) -> tuple[int, ...]:
         """Node ids of the voters of the KRaft quorum."""
-        return tuple(sorted(self.quorum().voter_directories))
+        return tuple(sorted(node_id for node_id, _ in self.quorum().voters))
+
+    def voters_if_known(self) -> tuple[int, ...]:
+        """As `voters`; none while no leader names them."""
+        try:
+            return self.voters()
+        except InvalidRunError:
+            return ()
 
     def leader(self, key: TopicPartition) -> Endpoint:
         """Where a partition's leader listens."""
@@ -753,6 +760,7 @@ class AddVoter(OperatorAction):
                     within_s=within_s,
                     awaiting=f"{controller} to catch up with the quorum",
                     accept=lambda answer: answer.error != REQUEST_TIMED_OUT,
+                    ignoring=(InvalidRunError,),
                 )
             except WaitTimeoutError as error:
                 raise InvalidRunError(f"{controller} could not be added: {error.message}") from error
@@ -763,7 +771,7 @@ class AddVoter(OperatorAction):
             mechanism="add_voter",
             targets={"hosts": [controller]},
             action=ask,
-            observe=requests.voters,
+            observe=requests.voters_if_known,
             accept=lambda voters: host.node_id in voters,
             within_s=within_s,
             in_force="effective",
@@ -783,7 +791,12 @@ class RemoveVoter(OperatorAction):
             raise InvalidRunError(f"{controller} is no voter of the KRaft quorum; its voters are {nodes}.")
 
         def ask() -> None:
-            answer = remove_raft_voter(requests.forwarding(), node_id, directory, dialect=requests.dialect)
+            try:
+                answer = remove_raft_voter(
+                    requests.forwarding(), node_id, directory, dialect=requests.dialect
+                )
+            except OSError:  # the quorum may have carried it out all the same
+                answer = RequestResult(REQUEST_TIMED_OUT)
             requests.check(f"removal of {controller} from the voters", [answer], effect_shows=True)
 
         super().__init__(
@@ -791,8 +804,8 @@ class RemoveVoter(OperatorAction):
             mechanism="remove_voter",
             targets={"hosts": [controller]},
             action=ask,
-            observe=requests.voters,
-            accept=lambda voters: node_id not in voters,
+            observe=requests.voters_if_known,
+            accept=lambda voters: bool(voters) and node_id not in voters,
             within_s=within_s,
             in_force="effective",
         )

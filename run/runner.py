@@ -396,7 +396,7 @@ class _Run:
             journal=journal,
             next_distribution=self._next_distribution(),
             system_properties={} if security is None else security.system_properties,
-            environments={host: host_clock.environment(lab, host) for host in self.setup.own_clocks},
+            environments=host_clock.environments(lab, self.setup.own_clocks),
         )
         lasting.callback(processes.hide_secrets)
         clients = self._start_clients(stack, lab, processes)

@@ -79,6 +79,7 @@ def wait_until_done(stage: Stage, group: str, topic: str, *, within_s: float = 6
         within_s=within_s,
         awaiting=f"share group {group} to be done with {topic}",
         poll_s=0.5,
+        ignoring=(InvalidRunError,),
         abort=stage.cluster.check_alive,
     )
 
@@ -91,8 +92,8 @@ def _end(stage: Stage, part: TopicPartition) -> int:
 def note_stored(stage: Stage) -> None:
     """Write rows of `share_states`, of what the log holds now about the topics of the run.
 
-    None if the log cannot be read, for instance because a fault has left it without a leader: then nothing
-    about stored states is a finding.
+    A log that cannot be read, for instance because a fault has left it without a leader, is a row of
+    `unobserved` instead: then nothing about stored states is a finding.
     """
     broker = stage.lab.topology.role("broker")[0].broker_endpoint
     read_ns = now_ns()
@@ -102,6 +103,8 @@ def note_stored(stage: Stage) -> None:
     except (OSError, InvalidRunError) as error:
         reason = getattr(error, "message", str(error)).rstrip(".")
         stage.progress.say(f"the stored states of share groups were not read: {reason}")
+        unread = {"source": "share_states", "topic": SHARE_LOG, "partition": 0}
+        stage.journal.write("unobserved", ns=now_ns(), **unread)
         return
     names = {number: name for name, number in ids.items()}
     for state in states:

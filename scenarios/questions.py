@@ -60,6 +60,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "kraft-followers-die",
         "kraft-follower-controller-returns",
         "kraft-quorum-lost",
+        "kraft-voter-removed-while-isolated",
         "kraft-zombie-controller",
     ),
     "What if a broker dies, stops or restarts?": (

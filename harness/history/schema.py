@@ -306,7 +306,8 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                         "text",
                         "`tail`: a replica's log during the run (`sightings`, `watermarks`); `reader`: the "
                         "consumer that reads all the time (`reads`); `read_back`: the consumer that reads "
-                        "all partitions at the end (`reads`)",
+                        "all partitions at the end (`reads`); `share_states`: what share coordinators have "
+                        "stored (`share_states`)",
                     ),
                     _TOPIC,
                     _PARTITION,

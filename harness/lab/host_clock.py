@@ -6,6 +6,7 @@ second of the machine's clock begins. Its other clocks, and so its waits, are th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,7 +14,7 @@ import msgspec
 
 from harness import tools
 from harness.errors import UnfitError
-from harness.host_files import HostFiles
+from harness.host_files import Folder, HostFiles
 from harness.lab.model import Lab
 
 SHIFT, CHANGES = "clock", "clock.changes"
@@ -55,6 +56,19 @@ def environment(lab: Lab, host: str) -> dict[str, str]:
     return preloading(library, Path(lab.inside(host, SHIFT)))
 
 
+def environments(lab: Lab, hosts: Sequence[str]) -> dict[str, dict[str, str]]:
+    """The environments of the hosts with clocks of their own. Raises UnfitError as `environment`.
+
+    libfaketime leaves files in shared memory that are named after process ids, so that is the run's own.
+    """
+    by_host = {host: environment(lab, host) for host in hosts}
+    if by_host:
+        from harness.lab.embedded.namespaces import own_shared_memory
+
+        own_shared_memory(lab.run_dir)
+    return by_host
+
+
 def preloading(library: str, shift: Path) -> dict[str, str]:
     """The environment of a process whose shift is in a file."""
     return {
@@ -71,7 +85,12 @@ def preloading(library: str, shift: Path) -> dict[str, str]:
 
 def write_shift(files: HostFiles, by_s: float) -> None:
     """Shift the clock of a host's process by so much from its next second on."""
-    files.write(SHIFT, f"{by_s:+015.3f}\n".encode())
+    text = f"{by_s:+015.3f}\n".encode()
+    if isinstance(files, Folder) and files.size(SHIFT) == len(text):
+        with (files.path / SHIFT).open("r+b") as file:  # in place: the process never reads an empty file
+            file.write(text)
+    else:
+        files.write(SHIFT, text)
 
 
 def read_shift(files: HostFiles) -> float | None:

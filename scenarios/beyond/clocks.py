@@ -7,6 +7,7 @@ had caught up (`Replica.updateFetchState`), and never an earlier one.
 from __future__ import annotations
 
 from checkers.claims.builders import (
+    about,
     both,
     condition,
     mark,
@@ -86,10 +87,14 @@ def _back(stage: Stage) -> None:
 
 GONE = messages(label=("a", "b", "before", "during"))
 FAR, BEHIND, HELD, AFTER = (messages(_ALL, label=label) for label in ("far", "behind", "held", "after"))
-_BY_CLOCK = condition(
-    f"(SELECT count_if(cause = 'clock_ahead') = count(*) FROM life WHERE {GONE.where})",
-    f"(SELECT concat('causes: ', array_join(collect_set(coalesce(cause, 'none')), ', ')) "
-    f"FROM life WHERE {GONE.where})",
+_BY_CLOCK = about(
+    condition(
+        f"(SELECT count_if(cause = 'clock_ahead') = count(*) FROM life WHERE {GONE.where})",
+        f"(SELECT concat('causes: ', array_join(collect_set(coalesce(cause, 'none')), ', ')) "
+        f"FROM life WHERE {GONE.where})",
+    ),
+    GONE,
+    tables=("life",),
 )
 _LATE = messages_where(f"{HELD.where} AND done_ns > {mark('standing')}", of=HELD, since="standing")
 _WHOLE = Claim(

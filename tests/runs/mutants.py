@@ -124,6 +124,18 @@ def upgraded_nodes_answer_otherwise(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def other_controllers_vote(recorded: Recorded) -> Recorded | None:
+    """The third controller is no voter where it was noted as one, and the reverse."""
+    rows = recorded.rows("marks")
+    for row in rows:
+        facts = json.loads(row["facts"] or "{}")
+        if "voters" in facts:
+            facts["voters"] = sorted({*facts["voters"]} ^ {13})
+            row["facts"] = json.dumps(facts, separators=(",", ":"))
+    return recorded.having(marks=rows)
+
+
+@mutant
 def a_follower_differs(recorded: Recorded) -> Recorded | None:
     """One follower of each partition holds another message at its last offset."""
     follows = {

@@ -82,16 +82,31 @@ def _own_mounts() -> None:
         _call("mount private", _libc.mount(None, b"/", None, _MS_REC_PRIVATE, None))
         _mount("proc", "/proc", "proc")
         _mount("tmpfs", "/run", "tmpfs")
-        if Path(
-            "/dev/shm"
-        ).is_dir():  # libfaketime names shared memory after process ids, which are ours alone
-            _mount("tmpfs", "/dev/shm", "tmpfs")
     except OSError as error:
         raise UnfitError(
             f"The embedded lab could not set up its own mounts ({error.strerror}); inside a container it "
             f"needs an unmasked /proc and CAP_SYS_ADMIN; `acked doctor` shows more."
         ) from error
     NAMESPACE_DIR.mkdir()
+
+
+def own_shared_memory(run_dir: Path) -> None:
+    """Give the processes of this namespace a `/dev/shm` of their own, which ends with them.
+
+    Files in it that are named after process ids then belong to them alone. Raises UnfitError if it would hide
+    the run's folder.
+    """
+    shared_memory = Path("/dev/shm")
+    if run_dir.resolve().is_relative_to(shared_memory):
+        raise UnfitError(
+            f"{run_dir} lies below {shared_memory}, which a run with clocks of its own hides; name another "
+            "folder with --runs."
+        )
+    if shared_memory.is_dir():
+        try:
+            _mount("tmpfs", str(shared_memory), "tmpfs")
+        except OSError as error:
+            raise UnfitError(f"{shared_memory} cannot be mounted anew ({error.strerror}).") from error
 
 
 def _wait_for(child: int) -> int:

@@ -127,9 +127,9 @@ CASES: dict[str, tuple[History, str]] = {
 """Histories in which messages 0 and 1 were removed for a documented reason."""
 
 
-def clock(history: History, ns: int, by_s: float) -> History:
-    """The clock of broker 1 jumps."""
-    return operator(history, "clock_shift", ns, hosts=["broker1"], by_s=by_s, partitions=[])
+def clock(history: History, ns: int, by_s: float, host: str = "broker1") -> History:
+    """The clock of a host jumps."""
+    return operator(history, "clock_shift", ns, hosts=[host], by_s=by_s, partitions=[])
 
 
 BY_CLOCK = cause_in_words("clock_ahead", {"retention_ms": DAYS, "fault_name": "clock_shift"})
@@ -141,6 +141,8 @@ LOOKALIKES: dict[str, tuple[History, str]] = {
     ),
     "old for a broker whose clock is ahead": (clock(run(), 5 * S, 691_200), BY_CLOCK),
     "old for such a broker, with the time until it was gone": (clock(run(), 5 * S, 604_790), BY_CLOCK),
+    "old for a broker without a replica": (clock(run(), 5 * S, 691_200, "broker4"), EARLY_START),
+    "old for a controller": (clock(run(), 5 * S, 691_200, "controller1"), EARLY_START),
     "not even old for such a broker": (clock(run(), 5 * S, 518_400), EARLY_START),
     "young for a broker whose clock is behind": (clock(run(), 5 * S, -691_200), EARLY_START),
     "without a limit, whatever the clock": (clock(run(retention_ms="-1"), 5 * S, 691_200), EARLY_START),

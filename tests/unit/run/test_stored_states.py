@@ -38,12 +38,15 @@ def stage(monkeypatch: pytest.MonkeyPatch) -> Any:
         return {name: MINE for name in topics}
 
     monkeypatch.setattr(shares, "topic_ids", ids)
-    rows: list[dict[str, object]] = []
+    rows: list[object] = []
     said: list[str] = []
     return SimpleNamespace(
         lab=SimpleNamespace(topology=THREE_AZS.topology("kraft")),
         topics=[SimpleNamespace(name="t1-2")],
-        journal=SimpleNamespace(write_many=lambda _table, more: rows.extend(more)),
+        journal=SimpleNamespace(
+            write_many=lambda _table, more: rows.extend(more),
+            write=lambda table, **row: rows.append((table, row)),
+        ),
         progress=SimpleNamespace(say=said.append),
         rows=rows,
         said=said,
@@ -69,7 +72,9 @@ def test_a_log_that_nobody_leads_ends_no_run(
 
     monkeypatch.setattr(shares, "stored", refuse)
     shares.note_stored(stage)
-    assert stage.rows == []
+    assert [(table, row["source"], row["topic"]) for table, row in stage.rows] == [
+        ("unobserved", "share_states", "__share_group_state")
+    ]
     assert stage.said == [
         "the stored states of share groups were not read: __share_group_state has no leader"
     ]

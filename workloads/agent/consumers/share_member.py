@@ -14,7 +14,7 @@ import confluent_kafka
 from confluent_kafka import KafkaException
 
 from harness.clock import now_ns
-from harness.errors import InvalidRunError, UnfitError
+from harness.errors import InvalidRunError, UnfitError, text_of
 from harness.history.journal import Journal
 from harness.kafka.model import TopicPartition
 from workloads.agent.consumers.share_history import SharedOffset, ShareHistory
@@ -38,15 +38,14 @@ class LibrdkafkaShareConsumer:
                 f"install {_FIRST} or later, or let the member use the Java client."
             )
         if "renew" in spec.answers:
-            raise UnfitError(
-                f"librdkafka cannot renew the lock of a record, as {spec.name} is to do; let it use the Java "
-                "client, or leave out the answer `renew`."
-            )
+            raise _cannot_renew(spec)
         self._spec = spec
         self._history = ShareHistory(journal, spec)
         self._changed = threading.Condition()
         self._hold = self._stop = False
         self._told: tuple[AnswerRecords, Future[None]] | None = None
+        self._handed: set[SharedOffset] = set()
+        """What any poll returned."""
         self._failure: Exception | None = None
         self._consumer = confluent_kafka.ShareConsumer(_config(spec))
         self._consumer.set_acknowledgement_commit_callback(self._answered)
@@ -65,6 +64,8 @@ class LibrdkafkaShareConsumer:
 
     def answer(self, command: AnswerRecords) -> None:
         """Acknowledge the records that are held, and go on. Refusals by brokers go into the history."""
+        if command.answer == "renew":
+            raise _cannot_renew(self._spec)
         done: Future[None] = Future()
         with self._changed:
             if not self._hold or self._told is not None:
@@ -79,8 +80,8 @@ class LibrdkafkaShareConsumer:
             raise InvalidRunError(
                 f"{self._spec.name} has not answered within {command.within_s:g} s; it was handed no records."
             ) from None
-        except KafkaException as error:
-            raise InvalidRunError(f"{self._spec.name} cannot answer: {error.args[0].str()}.") from error
+        except Exception as error:
+            raise InvalidRunError(f"{self._spec.name} cannot answer: {text_of(error)}.") from error
 
     def stop(self, within_s: float) -> ReadResult:
         """Stop reading; the member leaves its group, which releases what it has not acknowledged."""
@@ -101,19 +102,22 @@ class LibrdkafkaShareConsumer:
 
     def _run(self) -> None:
         try:
-            while not self._stop:
-                self._poll()
+            try:
+                while not self._stop:
+                    self._poll()
+            finally:
+                self._consumer.close()  # what it holds is released, and outstanding answers arrive
         except Exception as error:
             self._failure = error
             raise  # The thread prints it to the client's log.
-        finally:
-            self._consumer.close()
 
     def _poll(self) -> None:
         try:
             polled = list(self._consumer.poll(_POLL_S))
         except KafkaException as error:
-            self._note(error)
+            self._history.note(error.args[0].code(), error.args[0].str())
+            with self._changed:  # an error that persists must not keep a processor busy
+                self._changed.wait_for(lambda: self._stop, _POLL_S)
             return
         ns = now_ns()
         records = [one for one in polled if one.error() is None]
@@ -126,6 +130,7 @@ class LibrdkafkaShareConsumer:
             (TopicPartition(one.topic(), one.partition()), one.offset(), one.delivery_count(), one.value())
             for one in records
         ]
+        self._handed.update((part, offset) for part, offset, _, _ in handed)
         self._history.acquired(handed, ns)
         told = self._wait_told()
         if self._stop and told is None:
@@ -135,15 +140,18 @@ class LibrdkafkaShareConsumer:
             answers = self._spec.answers if (count or 1) == 1 else ("accept",)
             answer = answers[offset % len(answers)] if told is None else told[0].answer
             given[answer].append((part, offset))
-        self._acknowledge(given)
         if told is None:
+            self._acknowledge(given)
             self._consumer.commit_async()
             return
         command, done = told
         try:
+            self._acknowledge(given)
             self._consumer.commit_sync(command.within_s)
-        except KafkaException as error:
+        except Exception as error:
             done.set_exception(error)
+            if not isinstance(error, KafkaException):
+                raise
         else:
             done.set_result(None)
 
@@ -167,16 +175,26 @@ class LibrdkafkaShareConsumer:
         offsets: Mapping[confluent_kafka.TopicPartition, set[int]],
         error: KafkaException | None,
     ) -> None:
-        """The commit callback: what the leaders of partitions answered."""
+        """The commit callback: what the leaders of partitions answered.
+
+        It may name offsets that no poll returned, such as markers of transactions, which the library
+        acknowledges by itself.
+        """
         named = [
-            (TopicPartition(part.topic, part.partition), offset)
-            for part, of_part in offsets.items()
-            for offset in sorted(of_part)
+            (part, offset)
+            for partition, of_partition in offsets.items()
+            for part in [TopicPartition(partition.topic, partition.partition)]
+            for offset in sorted(of_partition)
+            if (part, offset) in self._handed
         ]
         self._history.answered(named, 0 if error is None else error.args[0].code(), now_ns())
 
-    def _note(self, error: KafkaException) -> None:
-        self._history.note(error.args[0].code(), error.args[0].str())
+
+def _cannot_renew(spec: ConsumerSpec) -> UnfitError:
+    return UnfitError(
+        f"librdkafka cannot renew the lock of a record, as {spec.name} is to do; let it use the Java "
+        "client, or leave out the answer `renew`."
+    )
 
 
 def _config(spec: ConsumerSpec) -> dict[str, ConfigValue]:
