@@ -181,9 +181,7 @@ def test_an_end_by_itself_is_told(journal: Path, monkeypatch: pytest.MonkeyPatch
     assert Library.newest.closed.is_set()
 
 
-def test_what_arrives_while_it_closes_is_checked_too(
-    journal: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_arrives_while_it_closes_is_checked_too(journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     consumer = LibrdkafkaShareConsumer(Journal(journal), SPEC)
     monkeypatch.setattr(threading, "excepthook", lambda _: None)
     Library.newest.polls += [[Record(1, 1)]]
