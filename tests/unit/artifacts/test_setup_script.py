@@ -212,6 +212,7 @@ def _bare(checkout: Path) -> None:
     """Nothing is installed yet, and whoever asks is root."""
     for program in (*PROGRAMS, *SSH, "java"):
         (checkout / "bin" / program).unlink()
+    (checkout / "usr" / "lib" / "faketime" / "libfaketime.so.1").unlink()
     _script(
         checkout, "python3", 'case "$2" in *print*) echo 3.11;; *find_library*|*ensurepip*) exit 1;; esac'
     )
