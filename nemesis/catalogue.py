@@ -25,10 +25,21 @@ FAULTS: Mapping[str, type[ScheduledFault]] = MappingProxyType({kind.mechanism: k
 """By name. Another order makes other schedules from the same seeds."""
 
 
-def random_faults(mode: str, *, on_request: bool = False) -> tuple[type[ScheduledFault], ...]:
-    """The kinds that random schedules choose from in a metadata mode, with or without those `on_request`."""
+def random_faults(mode: str, asked: str = "") -> tuple[type[ScheduledFault], ...]:
+    """The kinds that random schedules choose from in a metadata mode.
+
+    Those `on_request` are among them only if globs (a,b) that were ``asked`` for begin like their names:
+    `disk_*` does, `d*` does not.
+    """
+    begins = [one.strip() for one in asked.split(",")]
     return tuple(
         kind
         for kind in _ALL
-        if kind.weight and (not kind.modes or mode in kind.modes) and (on_request or not kind.on_request)
+        if kind.weight
+        and (not kind.modes or mode in kind.modes)
+        and (not kind.on_request or any(one.startswith(_family(kind)) for one in begins))
     )
+
+
+def _family(kind: type[ScheduledFault]) -> str:
+    return kind.mechanism[: kind.mechanism.index("_") + 1]

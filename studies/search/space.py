@@ -60,12 +60,6 @@ class Space:
         return len(self.topology.role("broker"))
 
 
-def _names(globs: str, mechanism: str) -> bool:
-    """Whether globs ask for a kind of fault by the beginning of its name: `disk_*` does, `d*` does not."""
-    family = mechanism[: mechanism.index("_") + 1]
-    return any(one.strip().startswith(family) for one in globs.split(","))
-
-
 def space_of(
     *,
     kafka: str,
@@ -84,11 +78,7 @@ def space_of(
     of producers and of groups (`consumer`, `share`). ``lacks`` has what clients or brokers cannot do:
     `idempotence`, `transactions`, `groups`, `shares`.
     """
-    chosen = tuple(
-        fault
-        for fault in random_faults(mode, on_request=True)
-        if (fault.safe or not safe) and (not fault.on_request or _names(faults or "", fault.mechanism))
-    )
+    chosen = tuple(fault for fault in random_faults(mode, faults or "") if fault.safe or not safe)
     if faults == "no-fault":
         chosen = ()
     elif faults is not None:
