@@ -205,6 +205,8 @@ class ForeignCluster:
                 "broker.id": broker,
                 "zookeeper.connect": f"{self._address_of_zookeeper()}:{ZOOKEEPER_PORT}",
                 "reserved.broker.max.id": 2000,
+                # ZooKeeper can lose a connection that it accepts before it serves; the client tries again.
+                "zookeeper.connection.timeout.ms": 30_000,
             }
             return properties
         voters = ",".join(f"{number}@{self._address(number)}:{QUORUM_PORT}" for number in IDS)
