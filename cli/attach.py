@@ -238,7 +238,7 @@ def _restarted(lab: HostsLab, cluster: AttachedCluster, file: HostsFile) -> Mapp
     """Seconds from stop to start of each node, those of the metadata quorum's followers as they come."""
     from run.attached.starting import TRIAL_TTL_S, try_start
 
-    lab.ttl_s = TRIAL_TTL_S
+    lab.start_ttl_s = TRIAL_TTL_S
     seconds = {}
     for host in file.starts:
         seconds[host] = round(try_start(lab, cluster, file, host), 1)

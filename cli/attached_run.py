@@ -94,7 +94,7 @@ def run_on_hosts(
             for line in (*in_words(f"run {name}", hosts.file, aims, breaking), *recorded):
                 echo(line, err=not options.plan)
             if options.plan:
-                for line in commands(hosts, aims, breaking.ttl_s):
+                for line in commands(hosts, aims, *breaking.times_to_live_s):
                     echo(line)
                 return EXIT_AS_DECLARED
             confirm(hosts.cluster.cluster_id, NOTHING, yes=options.yes)
@@ -133,22 +133,24 @@ def in_words(what: str, file: HostsFile, aims: Sequence[Aim], breaking: Breaking
         yield f"  {aim.title} {lasts}: {hosts}"
         if aim.links:
             yield f"  drop packets on {len(aim.links)} links: {', '.join(map(str, aim.links[:12]))}"
-    yield from how_it_ends(file, breaking.ttl_s)
+    yield from how_it_ends(file, *breaking.times_to_live_s)
     partitions, topics = breaking.guard.watched
     yield f"  partitions of others that it may see, and so spares: {partitions}, of topics: {topics}"
 
 
-def how_it_ends(file: HostsFile, ttl_s: float) -> Iterator[str]:
-    """What makes it safe, for the plan."""
+def how_it_ends(file: HostsFile, ttl_s: float, start_ttl_s: float) -> Iterator[str]:
+    """What makes it safe, for the plan. ``start_ttl_s``: that of a node which was ended."""
     yield (
         f"  each fault ends by itself {ttl_s:.0f} s after it began; `acked heal {file.given}` ends it at once"
     )
+    if start_ttl_s > ttl_s:
+        yield f"  a node that is being restarted is started by its host after {start_ttl_s:.0f} s"
     yield "  end it at once if a partition of others has no leader or fewer replicas than min.insync.replicas"
     if file.window is not None:
         yield f"  end it when the window of the day is over ({file.window})"
 
 
-def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterator[str]:
+def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float, start_ttl_s: float) -> Iterator[str]:
     """What would be run in the hosts, besides looking.
 
     Before the first fault, each host has the lock and the canary besides.
@@ -167,7 +169,9 @@ def commands(hosts: AttachedHosts, aims: Iterable[Aim], ttl_s: float) -> Iterato
             number = {"pause": "STOP", "kill": "KILL", "restart": "TERM"}[aim.ability]
             for host in aim.hosts:
                 undo = "kill -CONT" if aim.ability == "pause" else hosts.file.starts[host.name]
-                yield f"{host.name}: kill -{number} {lab.pid(host.name)}; {at_most}: {undo}"
+                within_s = ttl_s if aim.ability == "pause" else start_ttl_s
+                killed = f"kill -{number} {lab.pid(host.name)}"
+                yield f"{host.name}: {killed}; after {within_s:.0f} s at most: {undo}"
             continue
         rules = cut_rules(lab.topology, "ACKED-xxxx-1", aim.links)
         if aim.takes == "interface":

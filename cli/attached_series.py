@@ -105,7 +105,6 @@ def search_on_hosts(
     from msgspec.structs import replace
 
     from harness.cluster.attached import guarded
-    from run.attached.breaking import time_to_live_s
     from studies.attached.search import HostsSearch, described, plan_of
 
     with guarded(), answering():
@@ -117,7 +116,7 @@ def search_on_hosts(
                 f"{resume} was searched on Kafka {before.plan.version} ({before.plan.mode}), and the cluster "
                 f"of {hosts.file.given} is Kafka {plan.version} ({plan.mode}); name another file."
             )
-        lines = [*described(hosts, plan), *how_it_ends(hosts.file, time_to_live_s(hosts.fault_s()))]
+        lines = [*described(hosts, plan), *how_it_ends(hosts.file, *hosts.times_to_live_s())]
         for line in lines:
             echo(line, err=not options.plan)
         if options.plan:
@@ -151,26 +150,23 @@ def _hosts(options: HostsOptions, rate: float | None, progress: Progress) -> Att
 
 def _plan(hosts: AttachedHosts, options: HostsOptions, cases: Sequence[str], progress: Progress) -> bool:
     """Show the plan, and ask. Returns whether it was only to be shown."""
-    from run.attached.breaking import time_to_live_s
-
-    longest_s = time_to_live_s(hosts.fault_s(), restarts="restart" in hosts.file.allow)
     lines = [
         f"acked will run {len(cases)} faults, one after the other, on hosts that it did not set up:",
         *(f"  {name}" for name in cases),
-        *how_it_ends(hosts.file, longest_s),
+        *how_it_ends(hosts.file, *hosts.times_to_live_s()),
         "  wait before each until every ISR is full, and end if that does not happen",
     ]
     for line in lines:
         echo(line, err=not options.plan)
     if options.plan:
-        for line in _commands(hosts, cases, longest_s):
+        for line in _commands(hosts, cases):
             echo(line)
     else:
         _require(hosts, options, progress)
     return options.plan
 
 
-def _commands(hosts: AttachedHosts, cases: Sequence[str], ttl_s: float) -> Iterator[str]:
+def _commands(hosts: AttachedHosts, cases: Sequence[str]) -> Iterator[str]:
     """What each case would run in the hosts. Raises UnfitError."""
     from studies.attached.assessment import cases_of
     from studies.attached.steps import Aims
@@ -182,7 +178,7 @@ def _commands(hosts: AttachedHosts, cases: Sequence[str], ttl_s: float) -> Itera
             if case.name in cases:
                 yield f"{case.name}:"
                 every = [act.aim() for act in aims.acts(case.steps, hosts.fault_s())]
-                yield from (f"  {line}" for line in commands(hosts, every, ttl_s))
+                yield from (f"  {line}" for line in commands(hosts, every, *hosts.times_to_live_s()))
     finally:
         hosts.lab.down()
 

@@ -29,9 +29,14 @@ _START_S = END_S + 60.0
 """How long a node may take to end and to start again, for the plan."""
 
 
-def time_to_live_s(fault_s: float, *, restarts: bool = False) -> float:
-    """After how many seconds a fault of a run ends by itself on its host; the longest lasts ``fault_s``."""
-    return max(fault_s, _START_S * restarts) + TTL_MARGIN_S
+def times_to_live_s(fault_s: float, *, restarts: bool) -> tuple[float, float]:
+    """After how many seconds hosts act by themselves if acked is gone.
+
+    The first: until a fault of ``fault_s`` ends. The second: until a node that was ended starts, which
+    takes longer where nodes are restarted.
+    """
+    ttl_s = fault_s + TTL_MARGIN_S
+    return ttl_s, max(ttl_s, _START_S + TTL_MARGIN_S) if restarts else ttl_s
 
 
 @dataclass(kw_only=True)
@@ -95,9 +100,9 @@ class Breaking:
         return CALM_S + sum(each) + RECOVERY_S
 
     @property
-    def ttl_s(self) -> float:
-        """After how many seconds a fault ends by itself on its host."""
-        return time_to_live_s(self.fault_s, restarts=any(act.lasts_s == 0 for act in self.acts))
+    def times_to_live_s(self) -> tuple[float, float]:
+        """After how many seconds a fault ends by itself on its host, and a node that was ended starts."""
+        return times_to_live_s(self.fault_s, restarts=any(act.lasts_s == 0 for act in self.acts))
 
     @property
     def over(self) -> bool:
@@ -115,7 +120,7 @@ class Breaking:
         self.guard.start()
         self._pool = ThreadPoolExecutor(1, "faults")
         try:
-            with Nemesis(self.lab, journal, ttl_s=self.ttl_s) as self._nemesis:
+            with Nemesis(self.lab, journal, ttl_s=self.times_to_live_s[0]) as self._nemesis:
                 self._nemesis.warm_up()
                 try:
                     yield

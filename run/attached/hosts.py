@@ -19,7 +19,7 @@ from harness.lab.model import Host
 from nemesis.attached.abilities import Abilities, abilities
 from nemesis.attached.safety import locked, prove_dead_man
 from run.attached.asking import require_voters
-from run.attached.breaking import LONGEST_FAULT_S, Breaking
+from run.attached.breaking import LONGEST_FAULT_S, Breaking, times_to_live_s
 from run.attached.cases import Act, Aim, require_fit
 from run.attached.guard import Guard
 from run.attached.starting import Starter, require_tried
@@ -123,6 +123,10 @@ class AttachedHosts:
         self.file.window_left_s(Anchor.take().wall_ns)
         return min(LONGEST_FAULT_S, float(self.file.max_s))
 
+    def times_to_live_s(self) -> tuple[float, float]:
+        """As those of any run that the owner allows. Raises UnfitError outside of the window of the day."""
+        return times_to_live_s(self.fault_s(), restarts="restart" in self.file.allow)
+
     def breaking(self, acts: Sequence[Act], *, skips: bool = False) -> Breaking:
         """What breaks the cluster in a run. Raises UnfitError if it is not whole."""
         file, window = self.file, self.file.window
@@ -140,7 +144,7 @@ class AttachedHosts:
         )
         if window is not None:
             breaking.window_left_s = lambda: window.left_s(Anchor.take().wall_ns)
-        self.lab.ttl_s = breaking.ttl_s
+        self.lab.ttl_s, self.lab.start_ttl_s = breaking.times_to_live_s
         return breaking
 
     def recording_plan(self, breaking: Breaking, partitions: int = 0) -> RecordingPlan:

@@ -84,12 +84,13 @@ class HostsLab:
     ) -> None:
         """``targets``: how each host is reached; ``starts``: what starts its node again, as root.
 
-        A process that is paused goes on after ``ttl_s``, and one that was ended is started.
+        A process that is paused goes on after ``ttl_s``, and one that was ended is started after
+        `start_ttl_s`, which is the same unless it is set.
         """
         self.topology = topology
         self.run_dir = run_dir
         self._targets = targets
-        self.ttl_s = ttl_s
+        self.ttl_s = self.start_ttl_s = ttl_s
         self._shells = {host.name: targets[host.name].shell(host.name) for host in topology.hosts}
         self._guards: dict[str, HostShell] = {}
         self._starts = starts
@@ -194,7 +195,7 @@ class HostsLab:
         script = self._start_script(host)
         pid, start = self._process(host)
         undo = f"{self._listens(host)} || {{ {script} }}"
-        words = (f"{END_TAG}-{pid}", f"{self.ttl_s:g}", undo, str(pid), start, str(number))
+        words = (f"{END_TAG}-{pid}", f"{self.start_ttl_s:g}", undo, str(pid), start, str(number))
         watchdog = self._checked(host, ("sh", "-c", _END, "end", *words)).strip()
         self._ended[host] = _Ended(pid, start, watchdog, number)
 

@@ -389,6 +389,19 @@ def test_a_fault_that_somebody_has_ended_ends_the_run(
     assert fault.did == ["inject", "heal"]
 
 
+def test_a_cut_ends_by_itself_as_early_beside_restarts(
+    tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a node that is ended and started again may take longer than what its owner allows faults."""
+    cut, restart = (
+        act_of(three(tmp_path), Fault(), lasts_s=30.0),
+        act_of(three(tmp_path), Fault(), lasts_s=0.0),
+    )
+    for acts, times in (([cut], (50.0, 50.0)), ([cut, restart], (50.0, 200.0))):
+        with broken(tmp_path, acts, monkeypatch) as (work, _):
+            assert work.times_to_live_s == times
+
+
 def test_a_process_has_one_fault_at_a_time(
     tmp_path: Path, stating: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
