@@ -144,7 +144,7 @@ def check(
     """
     from cli.record import answering
     from harness.cluster.attached import attach, bootstrap_endpoints, guarded
-    from nemesis.attached.abilities import abilities
+    from nemesis.attached.abilities import abilities, unanswered
     from nemesis.attached.safety import locked, prove_dead_man
     from run.attached.asking import Fit, fit
     from run.attached.hosts import of_each
@@ -155,6 +155,7 @@ def check(
         raise UsageError("--yes: also give --cluster-id, the id of the cluster whose nodes are restarted.")
     lived: Mapping[str, float] = {}
     started: Mapping[str, float] = {}
+    silent: list[str] = []
     with _reached(file, file.allow) as lab:
         cluster: AttachedCluster | None = None
         try:
@@ -171,10 +172,12 @@ def check(
             raise UnfitError(f"No node was restarted: {why.rstrip('.')}.")
         if restart:
             _require_allowed(file)
+        if able:
+            lab.up()
+            silent = list(map(str, unanswered(lab)))
         if (canary or restart) and able:
             if restart and cluster is not None:
                 _confirm_restarts(file, cluster.cluster_id, cluster_id, yes=yes)
-            lab.up()
             with locked(lab, _CANARY_LOCK_S + _RESTART_LOCK_S * len(file.starts) * restart):
                 throttles = "throttle" in file.allow and not any("throttle" in one.unfit for one in each)
                 lived = prove_dead_man(lab, throttles=throttles)
@@ -188,7 +191,7 @@ def check(
             {**asdict(one), "canary_s": lived.get(one.host), "started_s": started.get(one.host)}
             for one in rows
         ]
-        echo(json.dumps({"cluster": asdict(fits), "hosts": listed}, indent=2))
+        echo(json.dumps({"cluster": asdict(fits), "hosts": listed, "unanswered": silent}, indent=2))
     else:
         _show(file, rows)
         for host, seconds in lived.items():
@@ -199,6 +202,8 @@ def check(
         echo(f"{named}: {fits.problem or 'ids and addresses fit'}")
         for note in fits.notes:
             echo(f"cluster: {note}")
+        for call in silent:
+            echo(f"{call}: no answer (a firewall? a node that is down?), so a cut of it shows nothing")
     raise typer.Exit(EXIT_UNFIT if unfit or fits.problem else EXIT_AS_DECLARED)
 
 

@@ -11,8 +11,11 @@ from harness.errors import AckedError
 from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
 from nemesis.network.disciplines import ROUTES, added_by_owner, entries_of, interfaces, is_one
+from nemesis.proof.prober import Prober
+from nemesis.proof.reachability import CLOSED_PORT, Call, calls
 
 _MOST_OFFSET_S = 5.0
+_ANSWER_WITHIN_S = 3.0
 # Rules are only checked: `--test` loads nothing.
 _ASK = r"""say() { printf '%s=%s\n' "$1" "$2"; }
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -79,6 +82,19 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
         notes=tuple(_notes(host, facts)),
         facts=facts,
     )
+
+
+def unanswered(lab: HostsLab) -> list[Call]:
+    """Calls from host to host, to services of the hosts file, that get no answer now: behind a firewall, say.
+
+    A cut of such a link would show nothing. The lab must be up. Raises LabError.
+    """
+    asked = [call for call in calls(lab.topology) if call.port != CLOSED_PORT]
+    prober = Prober(lab)
+    try:
+        return sorted(set(asked) - prober.probe(asked, within_s=_ANSWER_WITHIN_S).alive())
+    finally:
+        prober.close()
 
 
 def _why_no_cut(facts: Mapping[str, str]) -> str:

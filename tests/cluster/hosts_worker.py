@@ -259,11 +259,17 @@ def commands(bench: Bench) -> Iterator[dict[str, Any]]:
     before = bench.hosts.rules()
     check = _acked("attach", "check", file, "--json")
     unchanged = bench.hosts.rules() == before
+    address = bench.lab.topology.host("broker1").address
+    wall = ("INPUT", "-s", address, "-p", "tcp", "--dport", str(PORT), "-j", "DROP")
+    bench.lab.execute("broker2", ("iptables", "-I", *wall))
+    walled = _acked("attach", "check", file, "--json")
+    bench.lab.execute("broker2", ("iptables", "-D", *wall))
     canary = _acked("attach", "check", file, "--canary")
     yield {
         "check": check.returncode,
         "unfit": [allowed(one["unfit"]) for one in json.loads(check.stdout)["hosts"]],
         "problem": json.loads(check.stdout)["cluster"]["problem"],
+        "unanswered": [json.loads(one.stdout)["unanswered"] for one in (check, walled)],
         "unchanged": unchanged,
         "canary": canary.returncode,
         "lines": canary.stdout.splitlines(),

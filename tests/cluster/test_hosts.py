@@ -10,6 +10,7 @@ import pytest
 from tests.cluster import ssh_hosts, systemd_hosts
 from tests.cluster.attached_runs import ROLLING
 from tests.cluster.hosts_worker import KILLS, TTL_S
+from tests.cluster.ssh_hosts import PORT
 from tests.cluster.test_recorded_faults import carried_out
 
 pytestmark = [
@@ -66,6 +67,7 @@ def test_check_and_heal_as_a_user_types_them(tmp_path: Path) -> None:
         "programs listen there, not brokers"
     )
     assert check["unfit"] == [{}, {}, {}] and check["unchanged"]
+    assert check["unanswered"] == [[], [f"broker1 -> broker2:{PORT}"]]
     assert check["canary"] == 3 and sum("vanished by itself" in line for line in check["lines"]) == 3
     assert nobody["nobody"] == 3 and any("NOPASSWD" in line for line in nobody["lines"])
     assert healed["heal"] == 0 and healed["restored"]
