@@ -23,6 +23,9 @@ from checkers.retention import retention_of
 from checkers.tables.source import numbers
 from harness.kafka.model import TopicPartition, broker_name
 
+_HALTED = ("killed", "stopped", "exited", "paused")
+"""Events of a process after which it answers nobody."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionEvent:
@@ -183,6 +186,42 @@ def partition_events(
 def or_minus_one(value: int | None) -> int:
     """A number that may be null."""
     return -1 if value is None else int(value)
+
+
+def stale_leader(evidence: Evidence, where: TopicPartition, *, known_ns: int, ns: int) -> Cause | None:
+    """A live broker that still named itself the leader at ``ns``, in an older epoch than was known before.
+
+    A newer epoch was seen by ``known_ns``, for which the observer's views are asked.
+    """
+    newest: Row | None = None
+    last: dict[str, Row] = {}
+    for row in sorted(evidence.rows_about("views", where), key=lambda row: int(row["ns"])):
+        if row["epoch"] is None or row["ns"] > ns:
+            continue
+        last[row["source"]] = row
+        if row["ns"] <= known_ns and (newest is None or row["epoch"] > newest["epoch"]):
+            newest = row
+    if newest is None:
+        return None
+    for source, row in sorted(last.items()):
+        leads = row["leader"] is not None and source == broker_name(row["leader"])
+        if leads and row["epoch"] < newest["epoch"] and _runs(evidence, source, ns):
+            return Cause(
+                kind="stale_leader",
+                facts={"broker": row["leader"], "epoch": row["epoch"]},
+                rows=(
+                    evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
+                    evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
+                ),
+            )
+    return None
+
+
+def _runs(evidence: Evidence, host: str, at_ns: int) -> bool:
+    """Whether the process of a host ran at a time, as far as `processes` says."""
+    events = [row for row in evidence.rows("processes") if row["host"] == host and row["ns"] <= at_ns]
+    newest = max(events, key=lambda row: int(row["ns"]), default=None)
+    return newest is None or newest["event"] not in _HALTED
 
 
 def loss_causes(

@@ -86,6 +86,7 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "share_session_fault": "`fault` was in force: a leader takes records back from a member that is gone",
         "done_before": "`reader` had settled it with `answer`, and a leader confirms whatever is done",
         "delivery_limit": "it was delivered `limit` times",
+        "records_replaced": "`fault` took records of the partition, and others have their offsets since",
         # Applications of Kafka Streams
         "at_least_once": "the application processes at least once",
         "unexplained": "not known: nothing in the history explains it",

@@ -7,17 +7,14 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from checkers.causes import Causes, or_minus_one
-from checkers.evidence import Evidence, Row
+from checkers.causes import Causes, or_minus_one, stale_leader
+from checkers.evidence import Evidence
 from checkers.groups.commits import COMMIT_LOST, EXPIRED, judge
 from checkers.groups.history import FetchedOffset, GroupHistory, group_histories, named_offset
 from checkers.groups.ownership import ownership_rows, shared
 from checkers.groups.resets import resets
 from checkers.records import Cause, evidence_row
-from harness.kafka.model import TopicPartition, broker_name
-
-_HALTED = ("killed", "stopped", "exited", "paused")
-"""Events of a process after which it answers nobody."""
+from harness.kafka.model import TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,12 +112,21 @@ def causes_of_steps(
         )
         if step.group is None:
             causes.append(
-                stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
+                _stale_leader(evidence, TopicPartition(topic, partition), step) if step.back else None
             )
             continue
         place = step.group, topic, partition
         causes.append(cause_of_step(histories.get(place) or GroupHistory(evidence, *place, ()), step))
     return StepCauses(causes=Causes.of(causes), own=pa.array(own, pa.bool_()))
+
+
+def _stale_leader(evidence: Evidence, where: TopicPartition, step: StreamStep) -> Cause | None:
+    """A leader that was deposed when a reader went back.
+
+    It does not have what its successor appended, so it answers that the reader's position is out of range.
+    A client that accepts the older leader epoch then starts again where `auto.offset.reset` says (KIP-320).
+    """
+    return stale_leader(evidence, where, known_ns=step.before_ns, ns=step.ns)
 
 
 def _has_finding(history: GroupHistory | None, step: StreamStep) -> bool:
@@ -142,40 +148,3 @@ def _answer_before(history: GroupHistory, step: StreamStep) -> FetchedOffset | N
         if answer.stable and answer.reader == step.reader and step.before_ns <= answer.ns <= step.ns
     ]
     return answers[-1] if answers else None
-
-
-def stale_leader(evidence: Evidence, place: TopicPartition, step: StreamStep) -> Cause | None:
-    """A live broker that still named itself the leader in an old epoch when a reader went back.
-
-    It does not have what its successor appended, so it answers that the reader's position is out of range.
-    A client that accepts the older leader epoch then starts again where `auto.offset.reset` says (KIP-320).
-    """
-    newest: Row | None = None
-    last: dict[str, Row] = {}
-    for row in sorted(evidence.rows_about("views", place), key=lambda row: int(row["ns"])):
-        if row["epoch"] is None or row["ns"] > step.ns:
-            continue
-        last[row["source"]] = row
-        if row["ns"] <= step.before_ns and (newest is None or row["epoch"] > newest["epoch"]):
-            newest = row
-    if newest is None:
-        return None
-    for source, row in sorted(last.items()):
-        leads = row["leader"] is not None and source == broker_name(row["leader"])
-        if leads and row["epoch"] < newest["epoch"] and _runs(evidence, source, step.ns):
-            return Cause(
-                kind="stale_leader",
-                facts={"broker": row["leader"], "epoch": row["epoch"]},
-                rows=(
-                    evidence_row("views", row["ns"], f"{source}: {source} leads in epoch {row['epoch']}"),
-                    evidence_row("views", newest["ns"], f"{newest['source']}: epoch {newest['epoch']}"),
-                ),
-            )
-    return None
-
-
-def _runs(evidence: Evidence, host: str, at_ns: int) -> bool:
-    """Whether the process of a host ran at a time, as far as `processes` says."""
-    events = [row for row in evidence.rows("processes") if row["host"] == host and row["ns"] <= at_ns]
-    newest = max(events, key=lambda row: int(row["ns"]), default=None)
-    return newest is None or newest["event"] not in _HALTED

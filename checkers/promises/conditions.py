@@ -680,6 +680,10 @@ CONDITIONS: Mapping[str, Condition] = {
     "the record had reached its delivery limit": Condition(
         "the finding's cause says so", _cause_is("delivery_limit")
     ),
+    "the partition's records were replaced": Condition(
+        "the finding's cause says so: a storage fault took records, and others have their offsets",
+        _cause_is("records_replaced"),
+    ),
     "the application processes at least once": Condition(
         "the finding's cause says so: its processing.guarantee is at_least_once", _cause_is("at_least_once")
     ),

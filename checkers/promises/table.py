@@ -652,6 +652,17 @@ ROWS: tuple[PromiseRow, ...] = (
         sources=(KIP_932, REPLICATION),
     ),
     PromiseRow(
+        name="accepts-beside-stale-leaders",
+        classes=("accept_lost",),
+        when=("a stale leader still led",),
+        promised=False,
+        brief="a leader that is cut off hands its records out again, also those that were accepted meanwhile",
+        says="The states of a share partition are in its leader's memory. A leader that was deposed without "
+        "noticing learns of no accept that its successor has stored, and hands its records to members that "
+        "can reach it. The accepts are not lost: the stored states have them.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
         name="accepts",
         classes=("accept_lost",),
         when=(),
@@ -711,6 +722,16 @@ ROWS: tuple[PromiseRow, ...] = (
         brief="a record that was delivered as often as the limit allows is archived",
         says="After `share.delivery.count.limit` deliveries without an accept, a share group gives a record "
         "up, whoever released it or let its lock run out.",
+        sources=(KIP_932,),
+    ),
+    PromiseRow(
+        name="archived-after-lost-records",
+        classes=("archived",),
+        when=("the partition's records were replaced", "the in-sync replicas were down and lost data"),
+        promised=False,
+        brief="a share group knows records by their offsets, and is done with whatever has one of those",
+        says="The stored states of a share group name offsets. If the partition loses records, new ones get "
+        "their offsets, and a group that was done with the old ones is not handed the new ones.",
         sources=(KIP_932,),
     ),
     PromiseRow(

@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from checkers.causes import PartitionEvent, fault_facts, fault_row, partition_events, unclean_election
+from checkers.causes import (
+    PartitionEvent,
+    fault_facts,
+    fault_row,
+    partition_events,
+    stale_leader,
+    unclean_election,
+)
 from checkers.evidence import DATA_LOSS, Evidence
 from checkers.partition.messages import FOREVER
 from checkers.records import Cause, evidence_row, facts_text
@@ -101,11 +108,18 @@ def _accept_lost(history: ShareHistory, offset: int, deliveries: Sequence[Delive
     ]
     for given, accepted in sorted(accepts, key=lambda pair: pair[0].ns):
         again = next(
-            (one for one in deliveries if one.ns > given.ns and 0 <= accepted.count <= one.count), None
+            (
+                one
+                for one in deliveries
+                if one.ns > given.ns
+                and 0 <= accepted.count <= one.count
+                and not _was_under_way(history, accepted, one)
+            ),
+            None,
         )
         if again is not None:
             rows = (_answer_row(accepted, given), _delivery_row(again))
-            cause = _state_lost(history, given.ns, again.ns)
+            cause = _deposed(history, offset, given, again) or _state_lost(history, given.ns, again.ns)
             readers = (accepted.reader, again.reader)
             return _found(ACCEPT_LOST, offset, again.ns, cause, rows, deliveries, readers)
     stored = history.stored
@@ -117,6 +131,30 @@ def _accept_lost(history: ShareHistory, offset: int, deliveries: Sequence[Delive
     rows = (_answer_row(accepted, given), evidence_row("share_states", None, f"offset {offset} available"))
     cause = _state_lost(history, given.ns, FOREVER)
     return _found(ACCEPT_LOST, offset, given.ns, cause, rows, deliveries, (accepted.reader,))
+
+
+def _was_under_way(history: ShareHistory, accepted: Delivery, again: Delivery) -> bool:
+    """Whether the accept was carried out for a later delivery to the same member, which it had not received.
+
+    The lock of the first delivery had ended, and the broker had handed the record to the member again. The
+    accept is stored with the count of that delivery, and what the member answers to it is refused.
+    """
+    return (
+        again.reader == accepted.reader
+        and any(given.refused for given in again.acknowledgements)
+        and history.first_done(again.offset) == ("acknowledged", again.count)
+    )
+
+
+def _deposed(history: ShareHistory, offset: int, given: Acknowledgement, again: Delivery) -> Cause | None:
+    """A leader that was deposed before the accept, and still hands out what it had; the accept is stored.
+
+    It cannot have its own states stored, and learns of none that others store.
+    """
+    stored = history.stored
+    if stored is None or stored.state(offset) not in DONE:
+        return None
+    return stale_leader(history.evidence, history.where, known_ns=given.ns, ns=again.ns)
 
 
 def _state_lost(history: ShareHistory, after_ns: int, until_ns: int) -> Cause:
@@ -234,7 +272,8 @@ def _archived(history: ShareHistory, offset: int, deliveries: Sequence[Delivery]
     limit = history.limit
     counted = max((one.count for one in deliveries), default=-1)
     reached = max(counted, len(deliveries)) >= limit
-    cause = Cause(kind="delivery_limit", facts={"limit": limit}) if reached else Cause(kind="unexplained")
+    limited = Cause(kind="delivery_limit", facts={"limit": limit})
+    cause = limited if reached else _replaced(history) or Cause(kind="unexplained")
     rows = (
         *(_delivery_row(one) for one in deliveries[-1:]),
         evidence_row("share_states", None, f"offset {offset} is done"),
@@ -242,6 +281,15 @@ def _archived(history: ShareHistory, offset: int, deliveries: Sequence[Delivery]
     at_ns = deliveries[-1].ns if deliveries else history.stored_ns
     readers = tuple(one.reader for one in deliveries[-1:])
     return _found(ARCHIVED, offset, at_ns, cause, rows, deliveries, readers)
+
+
+def _replaced(history: ShareHistory) -> Cause | None:
+    """A fault that took records of the partition: others have their offsets, with which the group is done."""
+    faults = history.evidence.data_losses(history.where)
+    if not faults:
+        return None
+    fault = faults[0]
+    return Cause(kind="records_replaced", facts=fault_facts(fault), rows=(fault_row(fault),))
 
 
 def _not_delivered(

@@ -11,7 +11,7 @@ from checkers.causes import PartitionEvent, or_minus_one, partition_events
 from checkers.evidence import Evidence, Row, whole_number
 from checkers.partition.messages import FOREVER
 from harness.kafka.model import TopicPartition
-from harness.kafka.share_state import ShareState
+from harness.kafka.share_state import DONE, ShareState
 
 DEFAULT_LIMIT = 5
 """group.share.delivery.count.limit of Kafka 4.0 and later."""
@@ -191,6 +191,17 @@ class ShareHistory:
                 ],
             )
         return state if self._stored_rows else None
+
+    def first_done(self, offset: int) -> tuple[str, int] | None:
+        """The first stored state in which the group is done with a record, and its delivery count.
+
+        None: nothing of that is stored; -1: the count is not known.
+        """
+        for row in self._stored_rows:
+            first, last = row["first_offset"], row["last_offset"]
+            if first is not None and last is not None and first <= offset <= last and row["state"] in DONE:
+                return str(row["state"]), or_minus_one(row["delivery_count"])
+        return None
 
     @cached_property
     def begin(self) -> int:

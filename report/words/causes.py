@@ -244,6 +244,8 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "member_fenced": "member fenced",
     "slow_rebalance": "rebalance: {seconds:.1f} s passed from the first join until a member was assigned it",
     "share_state_fault": "stored states lost: `{fault_name}` took records of __share_group_state",
+    "records_replaced": "records replaced: `{fault_name}` took records of the partition, with whose offsets "
+    "the group was done, and others have them since",
     "new_share_leader": "new leader: broker{broker} was elected in epoch {epoch}, and knows of no record "
     "in a member's hands",
     "share_session_fault": "member gone: `{fault_name}` was in force, and a leader takes records back from a "

@@ -123,6 +123,31 @@ class SharedRecords:
         )
 
     @sentence("shares")
+    def wait(self, *, after: str, before: str, by: str = "", at_least: int = 1) -> str:
+        """Between two marks, members or one acknowledge at least ``at_least`` records; none is confirmed."""
+        member = f" AND member = '{by}'" if by else ""
+        return answer(
+            f"CASE WHEN asked >= {at_least} THEN confirmed = 0 END",
+            "concat(asked, ' acknowledgements, ', confirmed, ' confirmed by then')",
+            "(SELECT count_if(event = 'acknowledged') AS asked, "
+            "count_if(event = 'answered' AND error = 0) AS confirmed FROM shares "
+            f"WHERE {self._own}{member}{window(after, before)})",
+        )
+
+    @sentence("sends", "shares")
+    def none_handed(self, member: str, *, after: str, before: str) -> str:
+        """A member is handed nothing between two marks, although messages were acknowledged in that time."""
+        sent = (
+            f"SELECT count(*) FROM sends WHERE topic = '{self.topic}' AND outcome = 'ok' "
+            f"AND done_ns > {mark(after)} AND done_ns <= {mark(before)}"
+        )
+        return answer(
+            f"CASE WHEN ({sent}) > 0 AND {FINAL} THEN count(*) = 0 END",
+            f"concat(({sent}), ' messages acknowledged, ', count(*), ' records handed to {member}')",
+            f"shares WHERE {self._own} AND member = '{member}' AND event = 'acquired'{window(after, before)}",
+        )
+
+    @sentence("shares")
     def come_again(self, answered: str, *, again: bool, at_least: int = 1) -> str:
         """What a member acknowledged like this, and the broker carried out, is handed out again, or never."""
         done = (

@@ -621,6 +621,30 @@ CASES: dict[str, Callable[[], Expected]] = {
         "not promised",
         "accepts-after-lost-states",
     ),
+    "accepted, and handed out again by a leader that was deposed": lambda: Expected(
+        Run(), "accept_lost", "not promised", "accepts-beside-stale-leaders", {"cause": "stale_leader"}
+    ),
+    "done with a record whose offset was another's": lambda: Expected(
+        _crash_of_all(_acks(-1)).fault("power_cut", 15, targets=EVERYWHERE),
+        "archived",
+        "not promised",
+        "archived-after-lost-records",
+        {"cause": "records_replaced"},
+    ),
+    "done with a record, all lose power, and its offset was its own": lambda: Expected(
+        _crash_of_all(_acks(-1)).fault("power_cut", 15, targets=EVERYWHERE),
+        "archived",
+        "broken",
+        "archived",
+        {"cause": "unexplained"},
+    ),
+    "done with a record, and one replica of three lost its disk": lambda: Expected(
+        _acks(-1).fault("wipe", 15, targets='{"hosts": ["broker3"], "partitions": ["t/0"]}'),
+        "archived",
+        "broken",
+        "archived",
+        {"cause": "records_replaced"},
+    ),
     "handed to two": lambda: Expected(Run(), "held_twice", "broken", "one-holder"),
     "handed to two by two leaders": lambda: Expected(
         Run(), "held_twice", "not promised", "deliveries-over-failovers", {"cause": "new_share_leader"}
