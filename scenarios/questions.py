@@ -124,8 +124,10 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     "What does *accepted* mean in a share group?": (
         "share-no-fault",
         "share-leader-killed",
+        "share-leader-isolated",
         "share-coordinator-killed",
         "share-coordinator-isolated",
+        "share-states-below-min-insync",
         "share-rolling-restart",
         "share-member-isolated",
         "share-no-fault-librdkafka",

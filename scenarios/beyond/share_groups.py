@@ -6,6 +6,7 @@ the stored states and the group's coordinator are three brokers, so that a fault
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from checkers.claims.builders import both, messages, partition
@@ -14,7 +15,7 @@ from harness.cluster.setup import SHARE_LIMITS, Setup
 from harness.kafka.model import SHARE_LOG, Topic
 from harness.waiting import wait_until
 from run.producer import Producer
-from run.scenario import Claim, Expected, Scenario
+from run.scenario import Claim, Either, Expected, Scenario
 from run.shares import configure_share_group, wait_until_done
 from run.stage import Stage
 from scenarios.steps import settle, stand
@@ -28,6 +29,12 @@ LEADER, COORDINATOR, OTHER = "broker1", "broker2", "broker3"
 _SHORT_S, _MIDDLE_S, _LONG_S = 5.0, 12.0, 20.0
 """Times of locks: one that soon ends, one that outlasts the proof of a cut, and one that outlasts a failover."""
 _DONE_S = 60.0
+_ANSWER_S = 20.0
+"""How long a member waits for an answer that does not come; shorter than its client does (`request.timeout.ms`)."""
+_STALL_S = 75.0
+"""Longer than two clients wait for an answer (`request.timeout.ms`, 30 s) and a member needs to join again."""
+_BELOW_S = 40.0
+"""Longer than a client waits for an answer (`request.timeout.ms`, 30 s)."""
 
 
 def _group(
@@ -151,6 +158,25 @@ def _kill_leader(stage: Stage, via: Via = "java") -> None:
     _end(stage)
 
 
+def _leader_isolated(stage: Stage) -> None:
+    """The partition's leader is cut off together with a member that has records in its hands."""
+    writer, one, _other = _group(stage, lock_s=_LONG_S)
+    _hold(stage, writer, one)
+    stage.mark("held", "a member keeps what it was handed")
+    with stage.nemesis.isolate("az1"):
+        cut = stage.mark("cut", "the leader and the member are cut off")
+        one.answer("accept", within_s=_ANSWER_S)
+        stage.mark("accepted", "the member has accepted what it had, and waited for an answer")
+        stage.wait_for_leader(T, not_on=LEADER)
+        stage.mark("moved", "another broker leads")
+        _send(writer, "moved")
+        stand(stage, cut, _STALL_S)
+        stage.mark("standing", "the last moment of the cut")
+    stage.mark("healed", "the links are back")
+    _send(writer, "after")
+    _end(stage)
+
+
 def _coordinator_killed(stage: Stage) -> None:
     """The coordinator of the stored states dies."""
     writer, _one, _other = _group(stage)
@@ -178,6 +204,22 @@ def _coordinator_isolated(stage: Stage) -> None:
         stand(stage, cut, stage.timings.quorum_cut_s)
         stage.mark("standing", "the last moment of the cut")
     stage.mark("healed", "the links are back")
+    _send(writer, "after")
+    _end(stage)
+
+
+def _states_below_min_insync(stage: Stage) -> None:
+    """The stored states have fewer replicas in sync than they need; those of the partition have enough."""
+    writer, _one, _other = _group(stage)
+    stage.kill(OTHER)
+    stage.wait_for_isr(SHARE_LOG, 2)
+    below = stage.mark("below", "one replica of the stored states is in sync, and two are needed")
+    _send(writer, "during")
+    stand(stage, below, _BELOW_S)
+    stage.mark("standing", "the last moment without the other replica")
+    stage.restart(OTHER)
+    stage.wait_for_isr(SHARE_LOG, 2, 3, within_s=stage.timings.converge_s)
+    stage.mark("back", "both are in sync")
     _send(writer, "after")
     _end(stage)
 
@@ -308,6 +350,7 @@ _FAILOVER = (
     # The client of 4.2.2 calls no callback for it; 4.3.1 was not tried.
     _late_accept_refused(since="4.4.0"),
 )
+_OLD_EPOCH = "Write request leader epoch is smaller than last recorded"
 _HELD_TWICE = Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands")
 _SETUP = Setup(
     topics=(Topic(T, (1, 2, 3), config={"min.insync.replicas": "2"}),),
@@ -342,6 +385,61 @@ SCENARIOS = (
         expected=(_HELD_TWICE,),
         faults=(f"kill {LEADER}",),
         outcome="nothing is lost; a record that a member has in hand is handed to another one as well",
+    ),
+    _scenario(
+        name="share-leader-isolated",
+        title="The leader of a partition is cut off with a member of a share group that has its records in hand",
+        body=_leader_isolated,
+        claims=(
+            _SETTLED,
+            _claim(
+                "accept-without-an-answer",
+                "The leader that is cut off cannot have the accept stored, and so does not answer the member.",
+                RECORDS.wait(by="az1-share", after="cut", before="standing"),
+            ),
+            _claim(
+                "another-leads",
+                "Another broker is elected, and nothing that was acknowledged with acks=all is lost.",
+                both(PT.is_led_by((2, 3), at="moved"), messages("az2-writer").none_lost(at_risk_after="cut")),
+            ),
+            Claim(
+                name="other-member-stalls",
+                section="beyond the articles",
+                says="The other member, whose AZ is not cut off, asks the old leader again and again, and is handed "
+                "nothing until the links are back.",
+                holds=RECORDS.none_handed("az3-share", after="moved", before="standing"),
+                either=Either(
+                    says="The other member asks the new leader, which hands it what the first one has as well, with "
+                    "a new delivery count.",
+                    because="its request for metadata went to a broker that answers, before it tried to connect to "
+                    "the old leader again",
+                    holds=RECORDS.are_handed_on(
+                        by="az1-share", to=("az3-share",), after="cut", before="standing", counted="anew"
+                    ),
+                ),
+            ),
+        ),
+        expected=(
+            Expected(
+                "accept_lost",
+                f"topic = '{T}' AND cause = 'stale_leader'",
+                "the old leader hands the record out again when its lock has ended",
+            ),
+            *(
+                Expected("server_error", f"detail LIKE '%{text}%'", f"the old leader logs {why}")
+                for text, why in (
+                    ("Exhausted max retries for write state RPC", "that it gives up storing the accept"),
+                    ("Failed to write the share group state", "that the accept was not stored"),
+                    ("Unable to perform write state RPC", "that the coordinator knows a newer leader epoch"),
+                    (
+                        "while releasing acquired topic partitions",
+                        "that it no longer knows the member's records",
+                    ),
+                )
+            ),
+        ),
+        faults=("isolate az1",),
+        outcome="the accept gets no answer; the other member may be handed nothing until the links are back",
     ),
     _scenario(
         name="share-coordinator-killed",
@@ -405,6 +503,39 @@ SCENARIOS = (
         ),
         faults=("isolate az2",),
         outcome="members wait until another broker coordinates, and go on in the cut; nothing is handed out twice",
+    ),
+    _scenario(
+        name="share-states-below-min-insync",
+        title="The stored states of share groups have fewer replicas in sync than they need",
+        body=_states_below_min_insync,
+        setup=replace(_SETUP, share_log=(2, 3), offsets_log=(1, 2, 3)),
+        claims=(
+            _SETTLED,
+            _claim(
+                "accepts-wait",
+                "Members are handed records, but no accept is confirmed as long as the replica is missing.",
+                RECORDS.wait(after="below", before="standing", at_least=10),
+            ),
+            _claim(
+                "accepted-stays",
+                "When the replica is back, accepts are confirmed, and no such record is handed out again.",
+                both(
+                    RECORDS.come_again("accept", again=False, at_least=100),
+                    RECORDS.are_settled(after="back", at_least=40, once=True),
+                ),
+            ),
+            _claim(
+                "writes-go-on",
+                "The partition has enough replicas: producers with acks=all go on, and nothing is lost.",
+                both(
+                    LOG.is_led_by(2, isr=(2,), at="standing"),
+                    PT.is_led_by(1, isr=(1, 2), at="standing"),
+                    messages("az2-writer").none_lost(at_risk_after="below", at_least=80),
+                ),
+            ),
+        ),
+        faults=(f"kill {OTHER}",),
+        outcome="accepts wait until the replica is back, some longer than the client; nothing is handed out again",
     ),
     _scenario(
         name="share-rolling-restart",

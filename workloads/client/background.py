@@ -80,7 +80,10 @@ class ShareMember(BackgroundConsumer):
         self._agent.call(HoldRecords(self.consumer.reader))
 
     def answer(self, answer: ShareAnswer, within_s: float = 10.0) -> None:
-        """Let it acknowledge what it holds, wait for the answers, which may be refusals, and go on."""
+        """Let it acknowledge what it holds, wait for the answers, which may be refusals, and go on.
+
+        If some have not come in time, it goes on as well; the history has them if they come later.
+        """
         self._agent.call(AnswerRecords(reader=self.consumer.reader, answer=answer, within_s=within_s))
 
 

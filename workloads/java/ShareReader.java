@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
@@ -140,6 +141,8 @@ final class ShareReader implements Agent.Reader {
         try {
             acknowledge(records, type(word.text("answer")));
             consumer.commitSync(word.within());
+            word.done();
+        } catch (TimeoutException late) { // no broker has answered yet, which is an outcome
             word.done();
         } catch (RuntimeException error) {
             word.fail(error);

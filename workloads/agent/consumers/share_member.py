@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 
 import confluent_kafka
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from harness.clock import now_ns
 from harness.errors import InvalidRunError, UnfitError, text_of
@@ -149,6 +149,10 @@ class LibrdkafkaShareConsumer:
             self._acknowledge(given)
             self._consumer.commit_sync(command.within_s)
         except Exception as error:
+            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT:
+                # No broker has answered yet, which is an outcome.
+                done.set_result(None)
+                return
             done.set_exception(error)
             if not isinstance(error, KafkaException):
                 raise
