@@ -18,6 +18,7 @@ from harness.errors import (
     EXIT_UNFIT,
     EXIT_UNKNOWN,
     AckedError,
+    LabError,
     UnfitError,
     UsageError,
     quoted,
@@ -174,7 +175,10 @@ def check(
             _require_allowed(file)
         if able:
             lab.up()
-            silent = list(map(str, unanswered(lab)))
+            try:
+                silent = list(map(str, unanswered(lab)))
+            except LabError as error:
+                echo(f"Whether the hosts reach each other was not found out: {error.message}", err=True)
         if (canary or restart) and able:
             if restart and cluster is not None:
                 _confirm_restarts(file, cluster.cluster_id, cluster_id, yes=yes)
