@@ -207,8 +207,8 @@ def check(
         for note in fits.notes:
             echo(f"cluster: {note}")
         for call in silent:
-            echo(f"{call}: no answer (a firewall? a node that is down?), so a cut of it shows nothing")
-    raise typer.Exit(EXIT_UNFIT if unfit or fits.problem else EXIT_AS_DECLARED)
+            echo(f"{call}: no answer (a firewall? a node that is down?), and a run needs one")
+    raise typer.Exit(EXIT_UNFIT if unfit or silent or fits.problem else EXIT_AS_DECLARED)
 
 
 def _require_allowed(file: HostsFile) -> None:

@@ -6,6 +6,8 @@ unique to the fault, `$2` a number, `$3` the script that undoes the change.
 
 from __future__ import annotations
 
+import shlex
+
 ARM = (
     '${ACKED_DETACH:-setsid} sh -c \'sleep "$2"; sh -c "$3"\' watch "$1" "$2" "$3" '
     "</dev/null >/dev/null 2>&1 & echo $!"
@@ -21,8 +23,11 @@ DISARM = 'if [ -n "$2" ] && grep -qs -- "$1" "/proc/$2/cmdline"; then kill -9 "-
 
 
 def undo_script(command: str, stdin: str) -> str:
-    """A script that runs ``command`` with a text as its input."""
-    return f"{command} <<'_END_'\n{stdin}_END_\n"
+    """A script that runs ``command``, which is a single one, with a text as its input.
+
+    It has no here-document, which some shells write to a file: the host's `/tmp` may be full.
+    """
+    return f"printf %s {shlex.quote(stdin)} | {command}\n"
 
 
 WATCHDOGS = """own=$(readlink /proc/self/ns/net)

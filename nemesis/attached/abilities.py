@@ -12,7 +12,7 @@ from harness.lab.hosts.lab import HostsLab
 from harness.lab.model import Host
 from nemesis.network.disciplines import ROUTES, added_by_owner, entries_of, interfaces, is_one
 from nemesis.proof.prober import Prober
-from nemesis.proof.reachability import CLOSED_PORT, Call, calls
+from nemesis.proof.reachability import Call, calls
 
 _MOST_OFFSET_S = 5.0
 _ANSWER_WITHIN_S = 3.0
@@ -85,11 +85,11 @@ def abilities(lab: HostsLab, host: Host) -> Abilities:
 
 
 def unanswered(lab: HostsLab) -> list[Call]:
-    """Calls from host to host, to services of the hosts file, that get no answer now: behind a firewall, say.
+    """Calls from host to host that get no answer now, and with which cuts are proven: behind a firewall, say.
 
-    A cut of such a link would show nothing. The lab must be up. Raises LabError.
+    A refusal is an answer. The lab must be up. Raises LabError.
     """
-    asked = [call for call in calls(lab.topology) if call.port != CLOSED_PORT]
+    asked = calls(lab.topology)
     prober = Prober(lab)
     try:
         return sorted(set(asked) - prober.probe(asked, within_s=_ANSWER_WITHIN_S).alive())

@@ -213,13 +213,14 @@ class SshShell:
             self.connect()
             self._number += 1
             mark = f"ACKED-{self._nonce}-{self._number}"
-            given, pipe = "", ""
+            pipe = ""
             if stdin:
                 text = stdin if stdin.endswith("\n") else stdin + "\n"
-                given, pipe = f"acked_in() {{ cat <<'{mark}-I'\n{text}{mark}-I\n}}\n", "acked_in | "
+                # No here-document, which some shells write to a file: the host's `/tmp` may be full.
+                pipe = f"printf %s {shlex.quote(text)} | "
             command = f"{pipe}{shlex.join(argv)} 2>&4 3>&- 4>&-{'' if stdin else ' </dev/null'}"
             self._write(
-                f'{given}{{ e=$( {{ o=$({command}); printf \'%s\\n%s\\n\' "{mark}-B $?" "$o" >&3; }} 4>&1 ); '
+                f'{{ e=$( {{ o=$({command}); printf \'%s\\n%s\\n\' "{mark}-B $?" "$o" >&3; }} 4>&1 ); '
                 f"printf '%s\\n%s\\n%s\\n' {mark}-M \"$e\" {mark}-E; }} 3>&1\n"
             )
             lines = self._lines_until(f"{mark}-E", time.monotonic() + timeout_s)
