@@ -148,14 +148,14 @@ class LibrdkafkaShareConsumer:
         try:
             self._acknowledge(given)
             self._consumer.commit_sync(command.within_s)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT:
+                done.set_result(None)  # no broker has answered yet, which is an outcome
+            else:
+                done.set_exception(error)
         except Exception as error:
-            if isinstance(error, KafkaException) and error.args[0].code() == KafkaError._TIMED_OUT:
-                # No broker has answered yet, which is an outcome.
-                done.set_result(None)
-                return
             done.set_exception(error)
-            if not isinstance(error, KafkaException):
-                raise
+            raise
         else:
             done.set_result(None)
 
