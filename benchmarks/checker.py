@@ -15,7 +15,6 @@ import os
 import pstats
 import shutil
 import tempfile
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import checkers
-from benchmarks.memory import family, pss_mib
+from benchmarks.memory import family, pss_mib, sampling
 from checkers.evidence import gather
 from checkers.judging.plan import judge_all
 from checkers.judging.run import run, run_here
@@ -38,6 +37,7 @@ from checkers.tables.transactions import PARTS_FOLDER, RECORDS_FOLDER
 from harness.history.schema import TABLES
 
 WRITERS = 3
+_LOOK_S = 0.2
 ROW_GROUP = 1 << 18
 CHECKERS = Path(checkers.__file__).parent
 DAMAGES = ("clean", "duplicated", "lost", "diverged")
@@ -224,20 +224,10 @@ class PeakMemory:
 
     def __init__(self) -> None:
         self.mib = 0.0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> PeakMemory:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.2):
-            self.mib = max(self.mib, sum(pss_mib(pid) for pid in family(os.getpid())))
+    def look(self) -> None:
+        """Take the memory of this moment into account."""
+        self.mib = max(self.mib, sum(pss_mib(pid) for pid in family(os.getpid())))
 
 
 def floor(folder: Path) -> dict[str, float]:
@@ -360,7 +350,8 @@ def _measure(options: argparse.Namespace, scratch: Path) -> None:
     transactions = scratch / "transactions"
     for name in (PARTS_FOLDER, RECORDS_FOLDER):
         (transactions / name).mkdir(parents=True)
-    with PeakMemory() as peak:
+    peak = PeakMemory()
+    with sampling(peak.look, _LOOK_S):
         began = time.perf_counter()
         source = open_source(folder)
         evidence = gather(source)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -49,6 +50,24 @@ def in_containers(folder: str) -> Memory:
     found = _sum(_pids_in_containers(folder))
     engine = sum(pss_mib(pid) for pid in pids() if _name(pid) in _ENGINE)
     return Memory(found.cluster, found.helpers, engine)
+
+
+@contextmanager
+def sampling(look: Callable[[], None], every_s: float) -> Iterator[None]:
+    """Meanwhile a thread of its own calls ``look`` every so many seconds."""
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(every_s):
+            look()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()
 
 
 class Sampler:

@@ -16,16 +16,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.checker import DAMAGES, make_history
-from benchmarks.memory import command_of, family, pss_mib
+from benchmarks.memory import command_of, family, pss_mib, sampling
 from benchmarks.processor import stat_of
 from tests.spark.standalone import Cluster, standalone_cluster
 
@@ -38,61 +36,45 @@ _KINDS = {
 _ASKED = 1_000_000_000
 
 
-@dataclass
 class Usage:
-    """What one judgement took."""
-
-    wall_s: float = 0.0
-    processor_s: Counter[str] = field(default_factory=Counter)
-    """By kind of process, up to its last sample."""
-    peak_mib: Counter[str] = field(default_factory=Counter)
-    """Proportional memory, the maximum of each kind."""
-
-
-class _Sampler:
-    """Samples this process and all below it, twice a second."""
+    """What this process and all below it take, by kind of process, as far as it is looked at."""
 
     def __init__(self) -> None:
+        self.wall_s = 0.0
+        self.peak_mib: Counter[str] = Counter()
+        """Proportional memory, the maximum of each kind."""
         self._seconds: dict[tuple[int, str], tuple[str, float]] = {}
-        self._peak: Counter[str] = Counter()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> _Sampler:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def usage(self, wall_s: float) -> Usage:
+    @property
+    def processor_s(self) -> Counter[str]:
+        """Up to the last look at each process."""
         seconds: Counter[str] = Counter()
         for kind, used in self._seconds.values():
             seconds[kind] += used
-        return Usage(wall_s, seconds, self._peak)
+        return seconds
 
-    def _watch(self) -> None:
-        while not self._stop.wait(_EVERY_S):
-            memory: Counter[str] = Counter()
-            for pid in family(os.getpid()):
-                command = command_of(pid)
-                kind = next((name for name, pattern in _KINDS.items() if re.search(pattern, command)), None)
-                if kind is None:
-                    continue
-                try:
-                    _, used, start = stat_of(Path(f"/proc/{pid}/stat"))
-                except (OSError, ValueError):  # it has ended
-                    continue
-                self._seconds[pid, start] = (kind, used)
-                memory[kind] += round(pss_mib(pid))
-            self._peak |= memory
+    def look(self) -> None:
+        """Take this moment into account."""
+        memory: Counter[str] = Counter()
+        for pid in family(os.getpid()):
+            command = command_of(pid)
+            kind = next((name for name, pattern in _KINDS.items() if re.search(pattern, command)), None)
+            if kind is None:
+                continue
+            try:
+                _, used, start = stat_of(Path(f"/proc/{pid}/stat"))
+            except (OSError, ValueError):  # it has ended
+                continue
+            self._seconds[pid, start] = (kind, used)
+            memory[kind] += round(pss_mib(pid))
+        self.peak_mib |= memory
 
 
 def judge(cluster: Cluster, history: Path) -> tuple[Usage, dict[str, int]]:
     """Judge a history; returns what it took, and how many messages had each fate. Raises SystemExit."""
     command = [sys.executable, "-m", "cli.main", "check", "--import", str(history), "--json"]
-    with _Sampler() as sampler:
+    usage = Usage()
+    with sampling(usage.look, _EVERY_S):
         began = time.monotonic()
         done = subprocess.run(
             [*command, "--master", cluster.master],
@@ -101,10 +83,10 @@ def judge(cluster: Cluster, history: Path) -> tuple[Usage, dict[str, int]]:
             capture_output=True,
             text=True,
         )
-        wall = time.monotonic() - began
+        usage.wall_s = time.monotonic() - began
     if not done.stdout:
         raise SystemExit(done.stderr)
-    return sampler.usage(wall), json.loads(done.stdout)["fates"]
+    return usage, json.loads(done.stdout)["fates"]
 
 
 def main() -> None:
