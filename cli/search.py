@@ -392,15 +392,17 @@ def _require_fitting(schedules: list[Schedule], target: Target) -> None:
 
 def require_version(schedule: Schedule, target: Target) -> None:
     """Raise UsageError for what a version or mode does not have, UnfitError for what this machine lacks."""
-    from nemesis.catalogue import FAULTS
+    from nemesis.catalogue import FAULTS, possible
     from studies.assess.series import unfit_faults
 
     if lacking := unfit_faults(FAULTS[step.fault] for step in schedule.steps):
         raise UnfitError(f"The schedule cannot run here: {'; '.join(lacking.values())}.")
     for step in schedule.steps:
-        modes = FAULTS[step.fault].modes
-        if modes and target.mode not in modes:
-            raise UsageError(f"The schedule has a step {step.fault}, which mode {target.mode} does not have.")
+        if not possible(FAULTS[step.fault], target.version, target.mode):
+            raise UsageError(
+                f"The schedule has a step {step.fault}, which Kafka {target.version.label} does not have in "
+                f"mode {target.mode}."
+            )
     if schedule.shared and not target.version.share_groups:
         raise UsageError(
             f"The schedule has a share group, which Kafka {target.version.label} does not have; use 4.2.0 or "

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from harness.kafka.versions import KafkaVersion
 from nemesis.network.cut import Cut, Flapping
 from nemesis.network.loss import Loss
 from nemesis.network.queues import Delay, Throttle
-from nemesis.operator import Configure, ElectPreferred, ElectUnclean, MoveController, Reassign
+from nemesis.operator import (
+    Configure,
+    ElectPreferred,
+    ElectUnclean,
+    MoveController,
+    MoveReplica,
+    Reassign,
+    ReassignToOthers,
+    RemoveVoter,
+)
+from nemesis.processes.clock import ClockShift
 from nemesis.processes.killing import Kill, RollingRestart, Stop
 from nemesis.processes.pausing import ProcessPause
 from nemesis.scheduled import ScheduledFault
@@ -19,27 +31,30 @@ from nemesis.storage.slow import SlowDisk, StalledDisk
 _ALL: tuple[type[ScheduledFault], ...] = (
     *(Cut, Flapping, Loss, Throttle, Kill, Stop, ProcessPause, PowerCut, Wipe, RollingRestart),
     *(ElectPreferred, ElectUnclean, Reassign, Configure, MoveController, Delay, FullDisk),
-    *(StalledDisk, SlowDisk),
+    *(StalledDisk, SlowDisk, ClockShift, ReassignToOthers, MoveReplica, RemoveVoter),
 )
 FAULTS: Mapping[str, type[ScheduledFault]] = MappingProxyType({kind.mechanism: kind for kind in _ALL})
 """By name. Another order makes other schedules from the same seeds."""
 
 
-def random_faults(mode: str, asked: str = "") -> tuple[type[ScheduledFault], ...]:
-    """The kinds that random schedules choose from in a metadata mode.
-
-    Those `on_request` are among them only if globs (a,b) that were ``asked`` for begin like their names:
-    `disk_*` does, `d*` does not.
-    """
-    begins = [one.strip() for one in asked.split(",")]
-    return tuple(
-        kind
-        for kind in _ALL
-        if kind.weight
-        and (not kind.modes or mode in kind.modes)
-        and (not kind.on_request or any(one.startswith(_family(kind)) for one in begins))
+def possible(kind: type[ScheduledFault], version: KafkaVersion, mode: str) -> bool:
+    """Whether a version has what a kind of fault needs, in a metadata mode."""
+    return (not kind.modes or mode in kind.modes) and (
+        not kind.capability or getattr(version, kind.capability)
     )
 
 
-def _family(kind: type[ScheduledFault]) -> str:
-    return kind.mechanism[: kind.mechanism.index("_") + 1]
+def random_faults(version: KafkaVersion, mode: str, asked: str = "") -> tuple[type[ScheduledFault], ...]:
+    """The kinds that random schedules choose from on a version, in a metadata mode.
+
+    Those `on_request` are among them only if a glob that was ``asked`` for (a,b) matches no other kinds:
+    `disk_*` does, `d*` does not.
+    """
+    kinds = [kind for kind in _ALL if kind.weight and possible(kind, version, mode)]
+    always = {kind.mechanism for kind in kinds if not kind.on_request}
+    asking = [glob for glob in map(str.strip, asked.split(",")) if not fnmatch.filter(always, glob)]
+    return tuple(
+        kind
+        for kind in kinds
+        if not kind.on_request or any(fnmatch.fnmatchcase(kind.mechanism, glob) for glob in asking)
+    )

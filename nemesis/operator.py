@@ -45,7 +45,7 @@ from harness.kafka.wire.dialect import MODERN, Dialect
 from harness.kafka.wire.metadata import finalized_features, metadata
 from harness.kafka.wire.offsets import EARLIEST, end_offsets
 from harness.kafka.wire.quorum import QuorumInfo, add_raft_voter, describe_voters, remove_raft_voter
-from harness.lab.model import Host, Topology
+from harness.lab.model import DATA, SECOND_DATA, Host, Topology
 from harness.waiting import wait_until
 from harness.zookeeper.four_letter import watchers
 from harness.zookeeper.session import ZooKeeperSession
@@ -464,6 +464,36 @@ class Reassign(OperatorAction, ScheduledFault):
         return cls(requests, aim.partition, (*others, first), _SCHEDULED_S)
 
 
+class ReassignToOthers(Reassign):
+    """A reassignment that takes a partition from the broker of its last replica."""
+
+    mechanism = "reassign_to_others"
+    lasts = True
+    reverses = True
+    on_request = True
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the partition: to the first broker without a replica or, if every broker has one, to nobody."""
+        requests = Requests(registry, aim.cluster, aim.dialect)
+        state = first_answer(lambda: aim.cluster.partition(*aim.partition), str(aim.partition))
+        replicas = state.replicas if state is not None else None
+        if not replicas:
+            raise InvalidRunError(f"the replicas of {aim.partition} are not known")
+        brokers = (broker.node_id for broker in registry.topology.role("broker"))
+        target = (*replicas[:-1], *[broker for broker in brokers if broker not in replicas][:1])
+        if not target:
+            raise InvalidRunError(f"{aim.partition} has one replica, and no other broker could take it")
+        return cls(requests, aim.partition, target, _SCHEDULED_S)
+
+    @classmethod
+    def reverse(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """The replicas that the topic was created with."""
+        requests = Requests(registry, aim.cluster, aim.dialect)
+        replicas = aim.topic.assignment[aim.partition.partition]
+        return cls(requests, aim.partition, replicas, _SCHEDULED_S)
+
+
 class Configure(OperatorAction, ScheduledFault):
     """Other properties of a topic."""
 
@@ -703,8 +733,18 @@ class AddPartitions(OperatorAction):
         )
 
 
-class MoveReplica(OperatorAction):
+class MoveReplica(OperatorAction, ScheduledFault):
     """A replica that moves to another of its broker's log directories; in force when it is only there."""
+
+    mechanism = "move_replica"
+    takes = "hosts"
+    roles = ("broker",)
+    processes = "running"
+    one_host = True
+    about_partition = True
+    preparation = "log directories"
+    on_request = True
+    weight = 3
 
     def __init__(
         self, requests: Requests, key: TopicPartition, broker: str, folder: str, within_s: float
@@ -719,7 +759,7 @@ class MoveReplica(OperatorAction):
 
         super().__init__(
             f"move {key} on {broker} to {folder}",
-            mechanism="move_replica",
+            mechanism=self.mechanism,
             targets={"hosts": [broker], "partitions": [str(key)], "folder": folder},
             action=ask,
             observe=lambda: describe_log_dirs(endpoint, key, dialect=requests.dialect),
@@ -727,6 +767,19 @@ class MoveReplica(OperatorAction):
             within_s=within_s,
             in_force="effective",
         )
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the partition's replica on the host: to the directory that it is not in."""
+        (host,) = aim.hosts
+        used = describe_log_dirs(host.broker_endpoint, aim.partition, dialect=aim.dialect)
+        unused = [
+            folder for folder in (DATA, SECOND_DATA) if registry.lab.inside(host.name, folder) not in used
+        ]
+        if len(unused) != 1:
+            raise InvalidRunError(f"{host.name} has no replica of {aim.partition}, or one that is moving")
+        requests = Requests(registry, aim.cluster, aim.dialect)
+        return cls(requests, aim.partition, host.name, unused[0], _SCHEDULED_S)
 
 
 class AddVoter(OperatorAction):
@@ -778,8 +831,20 @@ class AddVoter(OperatorAction):
         )
 
 
-class RemoveVoter(OperatorAction):
+class RemoveVoter(OperatorAction, ScheduledFault):
     """A voter less in the KRaft quorum; in force when the quorum's leader does not describe it as one."""
+
+    mechanism = "remove_voter"
+    takes = "hosts"
+    lasts = True
+    reverses = True
+    roles = ("controller",)
+    one_host = True
+    modes = ("kraft",)
+    capability = "dynamic_quorum"
+    preparation = "dynamic quorum"
+    on_request = True
+    weight = 3
 
     def __init__(self, requests: Requests, controller: str, within_s: float) -> None:
         """``controller`` is the host of the voter."""
@@ -801,7 +866,7 @@ class RemoveVoter(OperatorAction):
 
         super().__init__(
             f"remove {controller} from the voters",
-            mechanism="remove_voter",
+            mechanism=self.mechanism,
             targets={"hosts": [controller]},
             action=ask,
             observe=requests.voters_if_known,
@@ -809,6 +874,16 @@ class RemoveVoter(OperatorAction):
             within_s=within_s,
             in_force="effective",
         )
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the host."""
+        return cls(Requests(registry, aim.cluster, aim.dialect), aim.hosts[0].name, _SCHEDULED_S)
+
+    @classmethod
+    def reverse(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """The host becomes a voter again."""
+        return AddVoter(Requests(registry, aim.cluster, aim.dialect), aim.hosts[0].name, _SCHEDULED_S)
 
 
 class MoveController(OperatorAction, ScheduledFault):

@@ -36,6 +36,9 @@ Shape = Literal[
 AZs, or from one to the other; half of the metadata quorum or more; one node of each kind; the controller and
 the leader of ZooKeeper; the whole cluster, while two AZs are cut from each other."""
 SERVERS: tuple[str, ...] = ("broker", "zookeeper", "controller")
+Preparation = Literal["disks", "clocks", "log directories", "dynamic quorum"]
+"""What a cluster must be started with: a disk of its own for each broker that is hit, wall clocks of their
+own, a second directory in `log.dirs` of each broker, or a KRaft quorum whose voters can change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +115,19 @@ class ScheduledFault(ABC):
     about_partition: bool = False
     """It acts on a partition in addition to its hosts."""
     values: tuple[float, ...] = ()
-    """Strengths that random schedules choose from, the mildest first; files may have any between the ends."""
+    """Strengths that random schedules choose from, in ascending order; files may have any between the ends.
+    The nearest to 0 is the mildest."""
     unit: str = ""
     modes: tuple[str, ...] = ()
     """Metadata modes that have it; none: all."""
     safe: bool = True
     """Messages that should survive the failure of one AZ should survive it."""
-    needs_disks: bool = False
-    """Assessments need a disk of its own for each broker that it hits."""
+    preparation: Preparation | None = None
+    """What assessments start the cluster with, and schedules if it is `on_request`."""
     on_request: bool = False
-    """Random schedules choose it only if it is asked for by name; with `needs_disks`, every broker then has a
-    disk of its own."""
+    """Random schedules choose it only if it is asked for by name."""
+    capability: str = ""
+    """What the Kafka version must have: a field of `harness.kafka.versions.KafkaVersion`; empty: nothing."""
     needs: str = ""
     """What the machine must have, as a check of `acked doctor`; empty: nothing special."""
     weight: int = 0

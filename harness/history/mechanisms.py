@@ -126,6 +126,9 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
         "elect_preferred": Mechanism(says="the preferred leaders of the partitions are elected"),
         "elect_unclean": Mechanism(says="leaders of the partitions are elected, in sync or not"),
         "reassign": Mechanism(says="the partitions get other replicas, or the same in another order"),
+        "reassign_to_others": Mechanism(
+            says="the last replicas of the partitions move to other brokers, or away if every broker has one"
+        ),
         "configure": Mechanism(says="the configuration of topics changes"),
         "set_feature": Mechanism(says="the cluster finalizes another level of a feature (KIP-584)"),
         "delete_records": Mechanism(

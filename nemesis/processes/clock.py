@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 from harness.clock import Anchor
 from harness.errors import InvalidRunError, UnfitError, UsageError, WaitTimeoutError
-from harness.history.mechanisms import MECHANISMS, Kind
 from harness.host_files import HostFiles
 from harness.lab.host_clock import LONGEST_SHIFT_S, Change, note_change, read_shift, write_shift
 from harness.lab.model import OUTPUT_LOG, SERVER_LOG, Host
 from harness.waiting import wait_until
-from nemesis.fault import Evidence, Targets
+from nemesis.fault import Evidence, Fault, Targets
 from nemesis.registry import FaultRegistry
+from nemesis.scheduled import Aim, ScheduledFault
 
 SMALLEST_S = 10.0
 """A JVM states its clock in whole seconds, and a busy one takes some to answer."""
@@ -24,16 +24,25 @@ _DUMP = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\r?\nFull thread dump ")
 """What HotSpot writes to its output when it gets SIGQUIT."""
 
 
-class ClockShift:
+class ClockShift(ScheduledFault):
     """A wall clock that is ahead or behind from `inject` to `heal`, which sets it back.
 
     A process that starts meanwhile has the same clock.
     """
 
     mechanism = "clock_shift"
-    kind: Kind = MECHANISMS[mechanism].kind
     undoable = True
-    ends_processes = False
+    takes = "hosts"
+    lasts = True
+    roles = ("broker",)
+    processes = "running"
+    one_host = True
+    values = (-3600.0, -60.0, 60.0, 3600.0)
+    unit = "s"
+    preparation = "clocks"
+    on_request = True
+    needs = "libfaketime"
+    weight = 3
 
     def __init__(self, registry: FaultRegistry, host: Host, by_s: float) -> None:
         """``by_s``: seconds, ahead if positive.
@@ -56,6 +65,11 @@ class ClockShift:
         self._lab, self._host, self._by_s = registry.lab, host.name, by_s
         self._before_s: float | None = None
         self._stated: Evidence = {}
+
+    @classmethod
+    def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
+        """Of the host, by the strength."""
+        return cls(registry, aim.hosts[0], aim.value)
 
     def targets(self) -> Targets:
         """The host, and the shift."""

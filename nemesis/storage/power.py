@@ -29,7 +29,7 @@ class PowerCut(ScheduledFault):
     roles = ("broker",)
     others = "kill"
     processes = "running"
-    needs_disks = True
+    preparation = "disks"
     weight = 4
     placements = (
         Placement(
@@ -156,7 +156,7 @@ class FullDisk(ScheduledFault):
     lasts = True
     roles = ("broker",)
     one_host = True
-    needs_disks = True
+    preparation = "disks"
     on_request = True
     weight = 1
     placements = (

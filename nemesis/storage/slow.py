@@ -32,7 +32,7 @@ class HeldDisk(ScheduledFault, ABC):
     one_host = True
     random_roles = ("broker",)
     processes = "running"
-    needs_disks = True
+    preparation = "disks"
     on_request = True
     needs = "fuse"
     weight = 3

@@ -16,7 +16,7 @@ _CHANGES = {
 }
 _ROLES = {"leader": "the leader", "follower": "a follower", "controller": "the controller"}
 _WITHOUT_HOSTS = (
-    *("elect_preferred", "elect_unclean", "reassign", "configure", "move_controller"),
+    *("elect_preferred", "elect_unclean", "reassign", "reassign_to_others", "configure", "move_controller"),
     *("delete_records", "delete_topic", "create_topic", "add_partitions", "alter_offsets"),
 )
 _UNKNOWN = "info"

@@ -95,14 +95,14 @@ class Case:
     @property
     def needs_disks(self) -> bool:
         """Whether it needs disks that the harness can fill, slow down, or take unflushed data from."""
-        return any(fault.needs_disks for fault in self.faults)
+        return any(fault.preparation == "disks" for fault in self.faults)
 
     def disks(self, topology: Topology) -> tuple[str, ...]:
         """The hosts that need a disk of their own."""
         return tuple(
             host
             for step, fault in zip(self.steps, self.faults, strict=True)
-            if fault.needs_disks
+            if fault.preparation == "disks"
             for host in step.targets
             if topology.host(host).role in fault.roles
         )

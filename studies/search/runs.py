@@ -8,7 +8,7 @@ from pathlib import Path
 
 from studies.search.findings import findings_of
 from studies.search.rules import decode
-from studies.search.scenario import NAME, on_disks
+from studies.search.scenario import NAME, preparations
 from studies.search.schedule import FILE, Schedule
 from studies.series.fleet import JobKind
 from studies.series.job import Job
@@ -30,7 +30,7 @@ def schedule_of(job: Job) -> Schedule:
 
 SCHEDULES = JobKind(
     program="studies.search.process",
-    needs=lambda job: on_disks(schedule_of(job)),
+    needs=lambda job: preparations(schedule_of(job)),
     findings=lambda job, folder: findings_of(folder, schedule_of(job)),
     repeatable=True,
 )

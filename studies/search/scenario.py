@@ -11,9 +11,11 @@ from harness.cluster.setup import (
     SHARE_LIMITS,
     Setup,
 )
+from harness.kafka.model import broker_name
 from harness.lab.layout import THREE_AZS
 from harness.lab.model import Topology
 from nemesis.catalogue import FAULTS
+from nemesis.scheduled import Preparation
 from run.scenario import Scenario
 from run.stage import Stage
 from studies.assess.described import RATE_PER_PARTITION
@@ -81,6 +83,7 @@ def setup_of(
 ) -> Setup:
     """What a schedule asks of its cluster; ``share_groups``: others with share groups run there, too."""
     brokers = tuple(host.node_id for host in topology.role("broker"))
+    names, prepared = tuple(map(broker_name, brokers)), preparations(schedule)
     coordinates = (*brokers[1:COORDINATED], brokers[0]) if len(brokers) >= COORDINATED else ()
     of_share_groups = _OF_SHARE_GROUPS if coordinates and (share_groups or schedule.shared) else {}
     return Setup(
@@ -91,7 +94,10 @@ def setup_of(
         transaction_log=coordinates if schedule.transactional else (),
         # Every consumer has a group id, and brokers would create the topic when it asks for a coordinator.
         offsets_log=coordinates,
-        volatile_disks=disks_of(schedule, topology),
+        volatile_disks=names if "disks" in prepared else (),
+        own_clocks=names if "clocks" in prepared else (),
+        second_log_dirs=names if "log directories" in prepared else (),
+        dynamic_quorum="dynamic quorum" in prepared,
         share_log=(*coordinates[1:], *coordinates[:1]) if schedule.shared else (),
         controller=schedule.controller,
         zookeeper_leader=schedule.quorum_leader or "zookeeper2",
@@ -102,15 +108,10 @@ def setup_of(
     )
 
 
-def disks_of(schedule: Schedule, topology: Topology) -> tuple[str, ...]:
-    """The hosts that need a disk of their own: all brokers, if a step is about disks."""
-    return tuple(host.name for host in topology.role("broker")) if on_disks(schedule) else ()
-
-
-def on_disks(schedule: Schedule) -> bool:
-    """Whether a step is about disks that not every machine has."""
+def preparations(schedule: Schedule) -> frozenset[Preparation]:
+    """What the cluster of a schedule must be started with, because not every cluster has it."""
     kinds = (FAULTS[step.fault] for step in schedule.steps)
-    return any(kind.needs_disks and kind.on_request for kind in kinds)
+    return frozenset(kind.preparation for kind in kinds if kind.preparation and kind.on_request)
 
 
 def set_up(schedule: Schedule, *, mode: str) -> Setup:

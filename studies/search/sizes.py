@@ -44,7 +44,7 @@ def size(schedule: Schedule, topology: Topology) -> int:
 
 def _step_size(step: Step, topology: Topology) -> int:
     aims = sum(name_size(name, topology) for name in (*step.targets, *step.toward))
-    values = FAULTS[step.fault].values
+    values = sorted(FAULTS[step.fault].values, key=abs)
     strength = values.index(step.value) if step.value in values else len(values)
     return (
         # More than producers can grow when a removal renumbers the steps at which they start or stop.

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from harness.cluster.timings import Timings
 from harness.errors import UsageError
-from harness.kafka.versions import kafka_version
+from harness.kafka.versions import KafkaVersion, kafka_version
 from harness.lab.model import Topology
 from nemesis.catalogue import random_faults
 from nemesis.scheduled import ScheduledFault
@@ -78,7 +78,8 @@ def space_of(
     of producers and of groups (`consumer`, `share`). ``lacks`` has what clients or brokers cannot do:
     `idempotence`, `transactions`, `groups`, `shares`.
     """
-    chosen = tuple(fault for fault in random_faults(mode, faults or "") if fault.safe or not safe)
+    version = kafka_version(kafka, force=True)
+    chosen = tuple(fault for fault in random_faults(version, mode, faults or "") if fault.safe or not safe)
     if faults == "no-fault":
         chosen = ()
     elif faults is not None:
@@ -86,7 +87,7 @@ def space_of(
             chosen,
             faults,
             lambda fault: fault.mechanism,
-            f"--faults {{!r}} matches no fault of mode {mode}",
+            f"--faults {{!r}} matches no fault of Kafka {version.label} in mode {mode}",
             "no-fault",
         )
     possible = _possible(topology, safe=safe, lacks=lacks)
@@ -94,7 +95,7 @@ def space_of(
         possible = _matching(
             possible, producers, kind_of, "--producers {!r} matches no kind of producer of this search"
         )
-    kinds = _kinds_of_groups(kafka, topology, lacks)
+    kinds = _kinds_of_groups(version, topology, lacks)
     if groups is not None:
         kinds = _matching(kinds, groups, str, "--groups {!r} matches no kind of group of this search")
     number = min(2, len(topology.azs))
@@ -123,11 +124,11 @@ def kind_of(producer: Producer) -> str:
     return "idempotent" if producer.idempotent else f"acks-{'all' if producer.acks == -1 else producer.acks}"
 
 
-def _kinds_of_groups(kafka: str, topology: Topology, lacks: Collection[str]) -> tuple[str, ...]:
+def _kinds_of_groups(version: KafkaVersion, topology: Topology, lacks: Collection[str]) -> tuple[str, ...]:
     """The kinds of groups that clients and brokers can have."""
     if len(topology.role("broker")) < COORDINATED or "groups" in lacks:
         return ()
-    shared = kafka_version(kafka, force=True).share_groups and "shares" not in lacks
+    shared = version.share_groups and "shares" not in lacks
     return (CONSUMER, SHARE) if shared else (CONSUMER,)
 
 

@@ -124,6 +124,8 @@ class Body:
     measured: bool = False
     """Times are measured: the run must do its steps and nothing else, and an operator helps afterwards."""
     lasting: list[_OpenStep] = field(default_factory=list)
+    unended: list[_OpenStep] = field(default_factory=list)
+    """Steps that could not be ended in time, for instance because a request found no controller."""
     restarts: list[Future[None]] = field(default_factory=list)
     pool: ThreadPoolExecutor = field(init=False)
     locks: dict[str, threading.Lock] = field(init=False)
@@ -245,7 +247,8 @@ class Body:
         if self.measured:
             self.stage.mark("heal", "the fault is about to be healed")
         self.stage.mark(f"ended-{one.number}", f"step {one.number} ends")
-        self._quietly(one.end)
+        if not self._quietly(one.end):
+            self.unended.append(one)
 
     def _note_ends(self) -> None:
         """Record processes that have ended by themselves. Raises ProcessDiedError if times are measured."""
@@ -316,8 +319,8 @@ class Body:
             return partial(self._reverse, fault, aim)
         return injection.heal if fault.lasts else None
 
-    def _hit(self, fault: type[ScheduledFault], step: Step, aim: Aim) -> Callable[[], None]:
-        """Act on hosts; returns how the step ends."""
+    def _hit(self, fault: type[ScheduledFault], step: Step, aim: Aim) -> Callable[[], None] | None:
+        """Act on hosts; returns how the step ends, if it lasts."""
         hosts = hosts_of(self.stage, step.targets, aim.partition)
         others = tuple(host for host in hosts if fault.others and host.role not in (*fault.roles, "client"))
         hosts = tuple(host for host in hosts if host.role in fault.roles)
@@ -332,18 +335,29 @@ class Body:
         if fault.processes == "ended":
             self._inject(Kill, replace(aim, hosts=hosts), hosts)
         injections: list[Injection] = []
-        for each in [(host,) for host in hosts] if fault.one_host else [hosts]:
-            inject = partial(self._inject, fault, replace(aim, hosts=each), each)
+        aims = [
+            replace(aim, hosts=each) for each in ([(host,) for host in hosts] if fault.one_host else [hosts])
+        ]
+        for one in aims:
+            inject = partial(self._inject, fault, one, one.hosts)
             if fault.processes == "ended":
                 self._quietly(inject)  # the processes have ended already, and must start again
             else:
-                injections.append(inject())
+                try:
+                    injections.append(inject())
+                except (AckedError, OSError):
+                    if fault.reverses:
+                        self._reverse(fault, *aims[: len(injections)])
+                    raise
         if fault.ends_processes or fault.processes == "ended":
             return partial(self._restart, [host.name for host in (*others, *hosts)])
-        return partial(_heal, injections)
+        if fault.reverses:
+            return partial(self._reverse, fault, *aims)
+        return partial(_heal, injections) if fault.lasts else None
 
-    def _reverse(self, fault: type[ScheduledFault], aim: Aim) -> None:
-        self.stage.nemesis.make(fault.reverse, aim).inject()
+    def _reverse(self, fault: type[ScheduledFault], *aims: Aim) -> None:
+        for aim in aims:
+            self.stage.nemesis.make(fault.reverse, aim).inject()
 
     def _running(self, hosts: Iterable[Host]) -> tuple[Host, ...]:
         return tuple(host for host in hosts if self.stage.lab.alive(host.name))
@@ -415,6 +429,8 @@ class Body:
             self._quietly(stage.nemesis.heal_all)
         healed_ns = stage.mark("healed", "every fault is over")
         self._start_dead()
+        for step in self.unended:
+            self._quietly(step.end)
         if not self._becomes_whole() and self.measured and self._operate():
             self._becomes_whole()
         self.clients.check(healed_ns)

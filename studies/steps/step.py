@@ -138,6 +138,10 @@ _ACTIONS = {
     "move_controller": "elect another controller",
     "disk_full": "fill the disk of {hosts}",
     "disk_stalled": "stall the disk of {hosts}",
+    "clock_shift": "shift the clock of {hosts} by {value:+g} s",
+    "reassign_to_others": "take the last replica of partition {partition} from its broker",
+    "move_replica": "move partition {partition} to another log directory of {hosts}",
+    "remove_voter": "remove {hosts} from the voters of the metadata quorum",
     "disk_slow": "delay each operation on the disk of {hosts} by {value:g} ms",
 }
 """By kind of fault; partitions count through all topics."""

@@ -30,7 +30,7 @@ def test_without_a_choice_no_fault_needs_disks_of_its_own() -> None:
     rounds = _plan(SoakOptions(), TARGET).rounds(12.0, 6)
     kinds = {step.fault for one in islice(rounds, 40) for step in one.steps}
     assert {"cut", "kill", "pause"} <= kinds
-    assert not any(FAULTS[kind].needs_disks for kind in kinds)
+    assert not any(FAULTS[kind].preparation for kind in kinds)
     assert list(_plan(SoakOptions(faults="none"), TARGET).rounds(12.0, 6)) == []
 
 

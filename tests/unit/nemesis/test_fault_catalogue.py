@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.history.mechanisms import MECHANISMS
+from harness.kafka.versions import kafka_version
 from harness.lab.layout import THREE_AZS
 from nemesis.catalogue import FAULTS, random_faults
 from nemesis.scheduled import ScheduledFault
@@ -30,11 +31,34 @@ def test_a_kind_of_fault_is_complete(fault: type[ScheduledFault]) -> None:
 
 
 def test_random_schedules_have_the_faults_of_their_mode_that_have_a_weight() -> None:
-    names = {mode: {fault.mechanism for fault in random_faults(mode)} for mode in MODES}
+    version = kafka_version("3.9.1")
+    names = {mode: {fault.mechanism for fault in random_faults(version, mode)} for mode in MODES}
     assert "move_controller" in names["zookeeper"]
     assert names["zookeeper"] - names["kraft"] == {"move_controller"}
     assert names["kraft"] == names["kraft-combined"]
-    assert set(FAULTS) - names["zookeeper"] == {"delay", "disk_full", "disk_stalled", "disk_slow"}
+    assert set(FAULTS) - names["zookeeper"] == {
+        *("delay", "disk_full", "disk_stalled", "disk_slow"),
+        *("clock_shift", "reassign_to_others", "move_replica", "remove_voter"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("kafka", "asked", "on_request"),
+    [
+        ("4.4.0", "remove_voter", {"remove_voter"}),
+        ("4.4.0", "clock*,kill", {"clock_shift"}),
+        ("4.4.0", "reassign*", set()),
+        ("4.4.0", "reassign_*", {"reassign_to_others"}),
+        ("4.4.0", "*", set()),
+        ("3.9.1", "remove_voter", set()),
+    ],
+)
+def test_faults_on_request_are_asked_for_by_a_glob_that_matches_no_others(
+    kafka: str, asked: str, on_request: set[str]
+) -> None:
+    """Without `dynamic_quorum`, a version has no voters to remove."""
+    kinds = random_faults(kafka_version(kafka), "kraft", asked)
+    assert {kind.mechanism for kind in kinds if kind.on_request} == on_request
 
 
 def test_no_two_placements_have_the_same_name_or_rank() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace as changed_dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -320,9 +321,31 @@ def test_disks_are_slowed_down_only_if_that_is_asked_for() -> None:
     for one in schedules:
         disks = ("broker1", "broker2", "broker3") if about_disks(one) else ()
         assert setup_of(one, TOPOLOGY).volatile_disks == disks
-        assert SCHEDULES.needs(plain_job(one)) == bool(disks)
+        assert SCHEDULES.needs(plain_job(one)) == (frozenset({"disks"}) if disks else frozenset())
     power = replace(SCHEDULE, steps=SCHEDULE.steps[:1])
     assert setup_of(power, TOPOLOGY).volatile_disks == (), "a power cut is emulated, as before"
+
+
+@pytest.mark.parametrize(
+    ("fault", "changed_setup"),
+    [
+        ("clock_shift", {"own_clocks": ("broker1", "broker2", "broker3")}),
+        ("move_replica", {"second_log_dirs": ("broker1", "broker2", "broker3")}),
+        ("remove_voter", {"dynamic_quorum": True}),
+        ("reassign_to_others", {}),
+    ],
+)
+def test_a_cluster_has_what_the_faults_of_its_schedule_need(
+    fault: str, changed_setup: Mapping[str, object]
+) -> None:
+    space = space_of(kafka="4.4.0", mode="kraft", topology=TOPOLOGY, timings=BASE, faults=fault)
+    schedule = next(one for number in range(20) if (one := fresh(space, 3, number)).steps)
+    without = setup_of(replace(schedule, steps=()), TOPOLOGY)
+    assert setup_of(schedule, TOPOLOGY) == changed_dataclass(without, **changed_setup)
+    targets = {target for step in schedule.steps for target in step.targets}
+    roles = {"clock_shift": "broker", "move_replica": "broker", "remove_voter": "controller"}
+    for target in targets & {host.name for host in TOPOLOGY.hosts}:
+        assert TOPOLOGY.host(target).role == roles[fault]
 
 
 def plain_job(schedule: Schedule) -> Job:
@@ -415,7 +438,7 @@ def test_only_the_faults_asked_for() -> None:
     space = space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, faults="kill,power*")
     names = {step.fault for number in range(50) for step in fresh(space, 1, number).steps}
     assert names == {"kill", "power_cut"}
-    with pytest.raises(UsageError, match="--faults 'meteor' matches no fault of mode kraft"):
+    with pytest.raises(UsageError, match="--faults 'meteor' matches no fault of Kafka 3.6.2 in mode kraft"):
         space_of(kafka="3.6.2", mode="kraft", topology=TOPOLOGY, timings=BASE, faults="meteor")
 
 
