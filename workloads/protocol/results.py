@@ -131,6 +131,10 @@ class ReadResult:
     """Records in all."""
     errors: tuple[tuple[int, str], ...]
     """Distinct errors, as code and text."""
+    held: int = 0
+    """Of a member of a share group: records that it has not acknowledged."""
+    unanswered: int = 0
+    """Of a member of a share group: acknowledgements that were not answered."""
 
     @property
     def complete(self) -> bool:

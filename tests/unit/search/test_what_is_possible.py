@@ -41,7 +41,9 @@ def test_a_share_group_needs_a_version_that_has_them() -> None:
 def test_a_step_needs_its_mode() -> None:
     step = replace(SCHEDULE, groups=(), steps=(Step(fault="move_controller"),))
     require_version(step, target("3.9.1", "zookeeper"))
-    with pytest.raises(UsageError, match=r"a step move_controller, which Kafka 3.9.1 does not have in mode kraft"):
+    with pytest.raises(
+        UsageError, match=r"a step move_controller, which Kafka 3.9.1 does not have in mode kraft"
+    ):
         require_version(step, target("3.9.1"))
 
 

@@ -19,6 +19,7 @@ from harness.history.journal import Journal
 from harness.kafka.model import Endpoint, TopicPartition
 from harness.waiting import wait_until
 from workloads.agent.consumers import share_member
+from workloads.agent.consumers.share_history import ShareHistory
 from workloads.agent.consumers.share_member import LibrdkafkaShareConsumer
 from workloads.protocol.commands import AnswerRecords
 from workloads.protocol.spec import ConsumerSpec
@@ -143,8 +144,10 @@ def test_it_keeps_what_it_is_to_hold(journal: Path) -> None:
     Library.newest.polls += [[Record(1, 1)], [Record(2, 1)]]
     consumer.start()
     wait_for(journal, "acquired", 1)
+    assert (consumer.progress().held, consumer.progress().unanswered) == (1, 0)
     consumer.answer(AnswerRecords(reader=9, answer="reject", within_s=5.0))
     wait_for(journal, "answered", 2)
+    assert (consumer.progress().held, consumer.progress().unanswered) == (0, 0)
     consumer.stop(10.0)
     assert rows(journal, "offset", "answer")[1:4] == [
         ("acquired", 1, None),
@@ -205,3 +208,14 @@ def test_what_the_library_cannot_do_is_unfit(journal: Path, monkeypatch: pytest.
     monkeypatch.delattr(share_member.confluent_kafka, "ShareConsumer")
     with pytest.raises(UnfitError, match="no share consumers like c; install 2.16 or later"):
         LibrdkafkaShareConsumer(Journal(journal), SPEC)
+
+
+def test_what_a_member_holds_and_what_no_broker_has_answered(journal: Path) -> None:
+    history = ShareHistory(Journal(journal), SPEC)
+    part = TopicPartition("t", 0)
+    history.acquired([(part, offset, 1, None) for offset in (1, 2, 3)], 1)
+    history.acknowledged([(part, 1), (part, 2)], "accept", 2)
+    history.answered([(part, 2)], 0, 3)
+    assert (history.result().held, history.result().unanswered) == (1, 1)
+    history.acquired([(part, 2, 2, None)], 4)
+    assert (history.result().held, history.result().unanswered) == (2, 1)

@@ -27,6 +27,8 @@ class ShareHistory:
         self._errors: dict[tuple[int, str], None] = {}
         self._pending: defaultdict[SharedOffset, deque[tuple[str, int]]] = defaultdict(deque)
         """Acknowledgements without an answer, each with its time; a renewed record may have several."""
+        self._held: set[SharedOffset] = set()
+        self._unanswered = 0
         self._poll = 0
 
     def started(self) -> None:
@@ -48,6 +50,7 @@ class ShareHistory:
         rows = []
         for part, offset, count, value in records:
             self._counts[part] = self._counts.get(part, 0) + 1
+            self._held.add((part, offset))
             identity = decode(value)
             rows.append(
                 {
@@ -68,6 +71,8 @@ class ShareHistory:
         rows = []
         for part, offset in offsets:
             self._pending[part, offset].append((answer, ns))
+            self._held.discard((part, offset))
+            self._unanswered += 1
             row = {**part._asdict(), "offset": offset, "answer": answer}
             rows.append({**self._columns(ns, "acknowledged"), **row})
         self._journal.write_many("shares", rows)
@@ -82,6 +87,7 @@ class ShareHistory:
                     "that waits for an answer"
                 )
             answer, asked_ns = self._pending[part, offset].popleft()
+            self._unanswered -= 1
             row = {"offset": offset, "answer": answer, "asked_ns": asked_ns, "error": error}
             rows.append({**self._columns(ns, "answered"), **part._asdict(), **row})
         self._journal.write_many("shares", rows)
@@ -97,7 +103,13 @@ class ShareHistory:
             PartitionRead(partition=part, start=None, end=None, position=None, count=count, complete=False)
             for part, count in sorted(self._counts.copy().items())
         )
-        return ReadResult(parts, sum(part.count for part in parts), tuple(self._errors))
+        return ReadResult(
+            parts,
+            sum(part.count for part in parts),
+            tuple(self._errors),
+            held=len(self._held),
+            unanswered=self._unanswered,
+        )
 
     def _columns(self, ns: int, event: str) -> dict[str, object]:
         spec = self._spec
