@@ -277,14 +277,29 @@ class Operator:
         return self._add(AddPartitions(self._requests, topic, within_s))
 
     def move_replica(
-        self, topic: str, broker: str, folder: str, partition: int = 0, *, within_s: float = 30.0
+        self,
+        topic: str,
+        broker: str,
+        folder: str,
+        partition: int = 0,
+        *,
+        finished: bool = True,
+        within_s: float = 30.0,
     ) -> Injection:
         """Move a broker's replica to another of its `log.dirs`, `data` or `data2` (KIP-113).
 
-        It waits until the broker has the replica there alone. Raises UnfitError before Kafka 2.0.
+        It waits until the broker has the replica there alone; if not ``finished``, until it copies it there.
+        Raises UnfitError before Kafka 2.0.
         """
         key = TopicPartition(topic, partition)
-        return self._add(MoveReplica(self._requests, key, broker, folder, within_s))
+        return self._add(MoveReplica(self._requests, key, broker, folder, within_s, finished=finished))
+
+    def replica_folders(self, topic: str, broker: str, partition: int = 0) -> dict[str, bool]:
+        """The `log.dirs` in which a broker has a replica, `data` or `data2`; true: it is being copied there.
+
+        Raises UnfitError before Kafka 2.0.
+        """
+        return _replica_folders(self._requests, TopicPartition(topic, partition), broker)
 
     def add_voter(self, controller: str, *, within_s: float = 30.0) -> Injection:
         """Add a controller to the voters of the KRaft quorum, once it has caught up (AddRaftVoter, KIP-853).
@@ -747,13 +762,20 @@ class MoveReplica(OperatorAction, ScheduledFault):
     weight = 3
 
     def __init__(
-        self, requests: Requests, key: TopicPartition, broker: str, folder: str, within_s: float
+        self,
+        requests: Requests,
+        key: TopicPartition,
+        broker: str,
+        folder: str,
+        within_s: float,
+        *,
+        finished: bool = True,
     ) -> None:
-        """``folder`` is that of the host."""
-        path = requests.registry.lab.inside(broker, folder)
+        """``folder`` is that of the host; if not ``finished``, a copy that has begun is enough."""
         endpoint = requests.registry.topology.host(broker).broker_endpoint
 
         def ask() -> None:
+            path = requests.registry.lab.inside(broker, folder)
             answer = alter_replica_log_dir(endpoint, key, path, dialect=requests.dialect)
             requests.check(f"move of {key} on {broker} to {folder}", [answer], effect_shows=False)
 
@@ -762,8 +784,8 @@ class MoveReplica(OperatorAction, ScheduledFault):
             mechanism=self.mechanism,
             targets={"hosts": [broker], "partitions": [str(key)], "folder": folder},
             action=ask,
-            observe=lambda: describe_log_dirs(endpoint, key, dialect=requests.dialect),
-            accept=lambda seen: seen == {path: False},
+            observe=lambda: _replica_folders(requests, key, broker),
+            accept=lambda seen: seen == {folder: False} if finished else folder in seen,
             within_s=within_s,
             in_force="effective",
         )
@@ -772,14 +794,21 @@ class MoveReplica(OperatorAction, ScheduledFault):
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the partition's replica on the host: to the directory that it is not in."""
         (host,) = aim.hosts
-        used = describe_log_dirs(host.broker_endpoint, aim.partition, dialect=aim.dialect)
-        unused = [
-            folder for folder in (DATA, SECOND_DATA) if registry.lab.inside(host.name, folder) not in used
-        ]
+        requests = Requests(registry, aim.cluster, aim.dialect)
+        used = _replica_folders(requests, aim.partition, host.name)
+        unused = [folder for folder in (DATA, SECOND_DATA) if folder not in used]
         if len(unused) != 1:
             raise InvalidRunError(f"{host.name} has no replica of {aim.partition}, or one that is moving")
-        requests = Requests(registry, aim.cluster, aim.dialect)
         return cls(requests, aim.partition, host.name, unused[0], _SCHEDULED_S)
+
+
+def _replica_folders(requests: Requests, key: TopicPartition, broker: str) -> dict[str, bool]:
+    """Folders of a broker's host that have a replica; true: it is being copied there."""
+    registry = requests.registry
+    endpoint = registry.topology.host(broker).broker_endpoint
+    moving = describe_log_dirs(endpoint, key, dialect=requests.dialect)
+    folders = {registry.lab.inside(broker, folder): folder for folder in (DATA, SECOND_DATA)}
+    return {folders[path]: copied for path, copied in moving.items()}
 
 
 class AddVoter(OperatorAction):

@@ -82,6 +82,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
     ),
     "What if disks lose power or data?": (
         "log-directory-fails",
+        "replicas-move-in-cut",
         "leader-disk-stalled",
         "kraft-leader-disk-stalled",
         "follower-disk-stalled",

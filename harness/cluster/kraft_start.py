@@ -163,7 +163,7 @@ class StartedKRaftCluster(KRaftCluster):
         for host in nodes:
             home = self._lab.data_dir(host.name)
             for folder in self._setup.log_dirs(host.name):
-                clone(template, home / folder, host.node_id, cluster_id)
+                clone(template, home / folder, host.node_id, cluster_id, metadata=folder == DATA)
             if host in self._controllers and len(voters) > 1:  # a node alone elects itself, and 3.9 only once
                 cast_vote(home / DATA, self._wanted.node_id, voters)
             self._prepare(host)

@@ -83,16 +83,20 @@ def _format(
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def clone(template: Path, data: Path, node_id: int, cluster_id: str | None = None) -> None:
+def clone(
+    template: Path, data: Path, node_id: int, cluster_id: str | None = None, *, metadata: bool = True
+) -> None:
     """Fill one node's data folder from the formatted one, with its own node id and directory id.
 
-    ``cluster_id`` replaces that of the template.
+    ``cluster_id`` replaces that of the template. A node has its metadata log in one of its folders. For the
+    others, ``metadata`` is False: the tool of 4.4.0 writes a first snapshot, with which no node starts there.
 
     The folder exists if a disk that can lose power is mounted there. Then the files are flushed to that disk.
     """
     on_its_own_disk = data.exists()
     data.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copytree(template, data, dirs_exist_ok=True)
+    left_out = () if metadata else (METADATA_PARTITION,)
+    shutil.copytree(template, data, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*left_out))
     own = {"node.id": str(node_id), "directory.id": _short_uuid()}
     if cluster_id is not None:
         own["cluster.id"] = cluster_id

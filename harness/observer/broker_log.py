@@ -39,7 +39,10 @@ _RULES = (
     _rule("truncated", "Truncating log", rf"Truncating log {_NAME} to offset (?P<offset>\d+)"),
     _rule("truncated", "Truncate fully", rf"partition={_NAME},.*start at offset (?P<offset>\d+)"),
     _rule(
-        "truncated_to_hw", "high watermark", rf"partition {_NAME} .*to local high watermark (?P<offset>\d+)"
+        # A copy in another log directory (`ReplicaAlterLogDirsThread`) is not yet the replica.
+        "truncated_to_hw",
+        "high watermark",
+        rf"^(?!.*\[ReplicaAlterLogDirsThread).*partition {_NAME} .*to local high watermark (?P<offset>\d+)",
     ),
     _rule("isr_shrinking", "Shrinking ISR", rf"Partition {_OLD_NAME}.*Shrinking ISR"),
     _rule("isr_shrinking", "Shrinking ISR", rf"(?:Partition {_NAME} .*)?Shrinking ISR"),

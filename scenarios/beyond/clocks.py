@@ -89,7 +89,8 @@ GONE = messages(label=("a", "b", "before", "during"))
 FAR, BEHIND, HELD, AFTER = (messages(_ALL, label=label) for label in ("far", "behind", "held", "after"))
 _BY_CLOCK = about(
     condition(
-        f"(SELECT count_if(cause = 'clock_ahead') = count(*) FROM life WHERE {GONE.where})",
+        f"(SELECT CASE WHEN count(*) > 0 THEN count_if(cause = 'clock_ahead') = count(*) END FROM life "
+        f"WHERE {GONE.where})",
         f"(SELECT concat('causes: ', array_join(collect_set(coalesce(cause, 'none')), ', ')) "
         f"FROM life WHERE {GONE.where})",
     ),

@@ -109,7 +109,11 @@ _ISOLATED = (
         name="removed",
         section=SECTION,
         says="A controller that is cut off is removed: the two that are left agree on it.",
-        holds=both(noted("begin", voters=THREE), noted("removed", voters=TWO)),
+        holds=both(
+            noted("begin", voters=THREE),
+            noted("removed", voters=TWO),
+            controller_stays(since="begin", until="removed"),
+        ),
     ),
     Claim(
         name="asks-in-vain",
@@ -127,7 +131,11 @@ _ISOLATED = (
         name="stays-out",
         section=SECTION,
         says="When it returns it follows the quorum, and is no voter until an operator adds it.",
-        holds=both(noted("returned", voters=TWO), noted("added", voters=THREE)),
+        holds=both(
+            noted("returned", voters=TWO),
+            noted("added", voters=THREE),
+            controller_stays(since="returned", until="added"),
+        ),
     ),
     Claim(
         name="tolerates-one-again",

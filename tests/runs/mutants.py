@@ -136,6 +136,17 @@ def other_controllers_vote(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def replicas_stay_in_their_directories(recorded: Recorded) -> Recorded | None:
+    """Every replica is noted in the first directory of its broker."""
+    rows = recorded.rows("marks")
+    for row in rows:
+        facts = json.loads(row["facts"] or "{}")
+        if any("data2" in str(fact) for fact in facts.values()):
+            row["facts"] = json.dumps(dict.fromkeys(facts, "data"), separators=(",", ":"))
+    return recorded.having(marks=rows)
+
+
+@mutant
 def a_follower_differs(recorded: Recorded) -> Recorded | None:
     """One follower of each partition holds another message at its last offset."""
     follows = {

@@ -41,6 +41,17 @@ def test_a_clone_is_a_node_of_its_own(template: Path, tmp_path: Path) -> None:
     assert (first / "bootstrap.checkpoint").read_bytes() == b"\0records"
 
 
+def test_only_one_folder_of_a_node_has_its_metadata_log(template: Path, tmp_path: Path) -> None:
+    (template / METADATA_PARTITION).mkdir()
+    clone(template, tmp_path / "data", 2)
+    clone(template, tmp_path / "data2", 2, metadata=False)
+    assert (tmp_path / "data" / METADATA_PARTITION).is_dir()
+    assert sorted(path.name for path in (tmp_path / "data2").iterdir()) == [
+        "bootstrap.checkpoint",
+        "meta.properties",
+    ]
+
+
 def test_a_folder_that_exists_is_filled(template: Path, tmp_path: Path) -> None:
     """A disk that can lose power is mounted before."""
     data = tmp_path / "data"

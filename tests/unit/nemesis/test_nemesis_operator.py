@@ -293,11 +293,14 @@ def test_a_replica_has_moved_when_it_is_in_the_other_directory_alone(
     monkeypatch.setattr(nemesis.operator, "alter_replica_log_dir", alter)
     monkeypatch.setattr(nemesis.operator, "describe_log_dirs", lambda *_, **__: seen)
     if moved:
-        assert operator.move_replica("t", "broker1", "data2").evidence == {"seen": seen}
+        assert operator.move_replica("t", "broker1", "data2").evidence == {"seen": {"data2": False}}
     else:
         with pytest.raises(InvalidRunError, match="'move t/0 on broker1 to data2' had no effect"):
             operator.move_replica("t", "broker1", "data2", within_s=0.1)
     assert asked == [(TopicPartition("t", 0), "/host/data2")]
+    if "/host/data2" in seen:
+        begun = operator.move_replica("t", "broker1", "data2", finished=False).evidence
+        assert begun == {"seen": operator.replica_folders("t", "broker1")}
 
 
 def test_a_topic_with_all_its_partitions_gets_no_more(operator: Operator) -> None:

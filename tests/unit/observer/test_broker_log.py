@@ -141,6 +141,8 @@ def test_lines_that_matter(line: str) -> None:
     "line",
     [
         "[Log partition=t-0, dir=/d] Truncating to 5 has no effect as the largest offset is 4 (Log)",
+        "[ReplicaAlterLogDirsThread-1]: Truncating partition t-0 with TruncationState(offset=0, "
+        "completed=true) due to local high watermark 0 (ReplicaAlterLogDirsThread)",
         "[KafkaServer id=1] started (KafkaServer)",
         "[Controller id=2] Starting replica leader election (PREFERRED) for partitions (KafkaController)",
     ],
