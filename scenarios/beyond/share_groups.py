@@ -387,7 +387,6 @@ _FAILOVER = (
     # The client of 4.2.2 calls no callback for it; 4.3.1 was not tried.
     _late_accept_refused(since="4.4.0"),
 )
-_OLD_EPOCH = "Write request leader epoch is smaller than last recorded"
 _HELD_TWICE = Expected("held_twice", f"topic = '{T}'", "a new leader knows of no record in a member's hands")
 _SETUP = Setup(
     topics=(Topic(T, (1, 2, 3), config={"min.insync.replicas": "2"}),),
@@ -462,12 +461,25 @@ SCENARIOS = (
                 f"topic = '{T}' AND cause = 'stale_leader'",
                 "the old leader hands the record out again when its lock has ended",
             ),
+            Expected(
+                "server_error",
+                "detail LIKE '%Read request leader epoch is smaller than last recorded%'",
+                "the coordinator logs that the old leader asks in an old epoch",
+            ),
             *(
                 Expected("server_error", f"detail LIKE '%{text}%'", f"the old leader logs {why}")
                 for text, why in (
                     ("Exhausted max retries for write state RPC", "that it gives up storing the accept"),
                     ("Failed to write the share group state", "that the accept was not stored"),
                     ("Unable to perform write state RPC", "that the coordinator knows a newer leader epoch"),
+                    (
+                        "Unable to perform read state RPC",
+                        "the same, if a member comes back before it steps down",
+                    ),
+                    (
+                        "Failed to initialize the share partition",
+                        "that it therefore cannot serve that member",
+                    ),
                     (
                         "while releasing acquired topic partitions",
                         "that it no longer knows the member's records",
