@@ -38,6 +38,7 @@ from nemesis.network.hold import Hold, connections
 from nemesis.network.links import Connection, Link
 from nemesis.network.rules import CutAction, normalised
 from nemesis.operator import Operator
+from nemesis.processes.address import AddressChange
 from nemesis.processes.clock import ClockShift
 from nemesis.processes.killing import Ending, Kill, Restart, RollingRestart, Stop, running
 from nemesis.processes.pausing import ProcessPause
@@ -243,6 +244,13 @@ class Nemesis:
         The host must have a clock of its own (`Setup.own_clocks`).
         """
         return self.make(ClockShift, self._topology.host(host), by_s)
+
+    def change_address(self, host: str) -> Injection:
+        """Let the name of a host, whose process must have ended, mean another address now, and for good.
+
+        The host must have a name (`Setup.named`).
+        """
+        return self.make(AddressChange, self._topology.host(host)).inject()
 
     def rolling_restart(self, *patterns: str, restart: Restart, ending: Ending = "stop") -> Injection:
         """Stop and start hosts one after the other now; returns when the last is back."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import AckedError
+from harness.errors import AckedError, UsageError
 from harness.history.journal import Journal
+from harness.lab import host_names
 from harness.lab.model import Lab, Topology
 from nemesis.context import FaultContext
 from nemesis.fault import Fault, Injection
@@ -56,7 +57,12 @@ class FaultRegistry:
         return self.lab.data_dir(host) / "data"
 
     def add(self, fault: Fault) -> Injection:
-        """Number a fault."""
+        """Number a fault. Raises UsageError for one that would miss addresses that names mean."""
+        if fault.kind in ("link", "degrade") and (hosts := host_names.named(self.lab)):
+            raise UsageError(
+                f"{fault.name!r} acts on the addresses by which the harness reaches hosts, and others reach "
+                f"{', '.join(hosts)} by name; leave out `named` in the set-up, or this fault."
+            )
         injection = Injection(self.next_number(), fault, self.journal)
         self.injections.append(injection)
         return injection

@@ -31,6 +31,7 @@ _SETUP_TUPLES = {
     "volatile_disks": str,
     "second_log_dirs": str,
     "own_clocks": str,
+    "named": str,
     "own_topics": Topic,
     "transaction_log": int,
     "offsets_log": int,
@@ -150,6 +151,7 @@ def _setup_problems(one: Scenario) -> Iterator[str]:
         "volatile_disks": setup.volatile_disks,
         "second_log_dirs": setup.second_log_dirs,
         "own_clocks": setup.own_clocks,
+        "named": setup.named,
         "zookeeper_pins": [
             *setup.zookeeper_pins,
             *itertools.chain(*setup.zookeeper_pins.values()),

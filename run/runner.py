@@ -38,7 +38,7 @@ from harness.history.tables import read_columns
 from harness.kafka.model import Topic
 from harness.kafka.versions import KafkaVersion
 from harness.kafka.wire.dialect import dialect
-from harness.lab import host_clock
+from harness.lab import host_clock, host_names
 from harness.lab.layout import THREE_AZS, Layout
 from harness.lab.model import SECOND_DATA, Lab
 from harness.lab.registry import EMBEDDED, lab_kind
@@ -382,6 +382,7 @@ class _Run:
         with self.progress.phase("lab", "making hosts"):
             lab.up()
         self.lab_is_up()
+        host_names.give_names(lab, self.setup.named)
         security = secure(lab, self.options)
         if security is not None:
             lasting.callback(security.close)

@@ -68,6 +68,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "leader-paused",
         "controller-killed",
         "crash-before-replication",
+        "broker-returns-elsewhere",
         "rolling-restart-during-cut",
         "election-order",
     ),

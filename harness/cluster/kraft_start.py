@@ -184,6 +184,7 @@ class StartedKRaftCluster(KRaftCluster):
             ),
             voters={voter.node_id: voter.address for voter in self._controllers},
             protocol=host.security.protocol,
+            name=host.name if host.name in self._setup.named else "",
         )
         extra, version = self._extra.get(host.name, {}), self._processes.version_of(host.name)
         properties = kraft_properties(

@@ -70,6 +70,8 @@ class Setup:
     """Brokers with a second directory in `log.dirs`, `data2`, on a disk of its own that can be filled."""
     own_clocks: tuple[str, ...] = ()
     """Hosts whose process has a wall clock of its own, which `shift_clock` can shift (libfaketime)."""
+    named: tuple[str, ...] = ()
+    """Brokers that others reach by a name, which `change_address` lets mean another address: embedded lab."""
     stream_rate: float = 10.0
     """Messages per second of the background stream in each AZ; 0 for none."""
     stream_topic: str = "stream"

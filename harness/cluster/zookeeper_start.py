@@ -208,6 +208,7 @@ class StartedZooKeeperCluster(ZooKeeperCluster):
             data_dir=",".join(self._lab.inside(name, folder) for folder in self._setup.log_dirs(name)),
             zookeepers=tuple(self._lab.topology.host(node).zookeeper_endpoint for node in nodes),
             protocol=host.security.protocol,
+            name=name if name in self._setup.named else "",
         )
         overrides = {**self._extra.get(name, {}), **self._setup.broker_config}
         unsupported = self._processes.version_of(name).unsupported_keys

@@ -83,6 +83,11 @@ MECHANISMS: Mapping[str, Mechanism] = MappingProxyType(
             says="the wall clocks of the hosts' processes are ahead or behind by `by_s`",
             clause="The clock of {hosts} was wrong",
         ),
+        "address_change": Mechanism(
+            kind="process",
+            says="the names of the hosts, whose processes have ended, mean other addresses",
+            clause="{hosts} got another address",
+        ),
         "power_cut": Mechanism(
             kind="storage",
             says="the hosts lose their power: their processes end, and data that was not fsynced is gone",

@@ -97,6 +97,9 @@ def connect_string(nodes: Iterable[Endpoint]) -> str:
     return ",".join(map(str, nodes))
 
 
+_ANY_ADDRESS = "0.0.0.0"  # noqa: S104 -- inside the lab's network, which nothing outside it reaches
+
+
 @dataclass(frozen=True, kw_only=True)
 class ZooKeeperModeBroker:
     """A broker that keeps its metadata in ZooKeeper; ``zookeepers`` are the nodes that it may connect to."""
@@ -108,6 +111,8 @@ class ZooKeeperModeBroker:
     zookeepers: tuple[Endpoint, ...]
     protocol: SecurityProtocol = "PLAINTEXT"
     """What its listener speaks."""
+    name: str = ""
+    """What it advertises; empty: its address."""
 
 
 def broker_properties(
@@ -121,8 +126,8 @@ def broker_properties(
         "broker.id": str(broker.node_id),
         "broker.rack": broker.az,
         "zookeeper.connect": connect_string(broker.zookeepers),
-        "listeners": _broker_listener(broker.address, broker.protocol),
-        "advertised.listeners": _broker_listener(broker.address, broker.protocol),
+        "listeners": _broker_listener(_ANY_ADDRESS if broker.name else broker.address, broker.protocol),
+        "advertised.listeners": _broker_listener(broker.name or broker.address, broker.protocol),
         **({} if broker.protocol == "PLAINTEXT" else {"inter.broker.listener.name": broker.protocol}),
         "log.dirs": broker.data_dir,
         **ZOOKEEPER_SESSION,
@@ -168,6 +173,8 @@ class KRaftNode:
     voters: Mapping[int, str]
     protocol: SecurityProtocol = "PLAINTEXT"
     """What its listeners speak, and those of the controllers."""
+    name: str = ""
+    """What it advertises as a broker; empty: its address."""
 
 
 def kraft_properties(
@@ -183,7 +190,9 @@ def kraft_properties(
     that is only a broker gets those of ``observer`` that ``overrides`` does not set.
     """
     broker, controller = "broker" in node.roles, "controller" in node.roles
-    listeners = [_broker_listener(node.address, node.protocol)] if broker else []
+    listeners = (
+        [_broker_listener(_ANY_ADDRESS if node.name else node.address, node.protocol)] if broker else []
+    )
     listeners += [f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"] if controller else []
     properties = {
         "process.roles": ",".join(node.roles),
@@ -196,7 +205,7 @@ def kraft_properties(
     if broker:
         properties |= {
             "broker.rack": node.az,
-            "advertised.listeners": _broker_listener(node.address, node.protocol),
+            "advertised.listeners": _broker_listener(node.name or node.address, node.protocol),
             "inter.broker.listener.name": node.protocol,
             **BROKER_HEARTBEAT,
             **BASE_BROKER,

@@ -25,6 +25,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 _MS_REC_PRIVATE = 0x4000 | (1 << 18)
+_MS_BIND = 4096
 _PR_SET_PDEATHSIG = 1
 _CAP_SYS_ADMIN = 21
 
@@ -107,6 +108,14 @@ def own_shared_memory(run_dir: Path) -> None:
             _mount("tmpfs", str(shared_memory), "tmpfs")
         except OSError as error:
             raise UnfitError(f"{shared_memory} cannot be mounted anew ({error.strerror}).") from error
+
+
+def own_hosts_file(path: Path) -> None:
+    """Let the processes of this namespace look host names up in a file of their own."""
+    try:
+        _mount(str(path), "/etc/hosts", "", _MS_BIND)
+    except OSError as error:
+        raise UnfitError(f"{path} cannot be mounted on /etc/hosts ({error.strerror}).") from error
 
 
 def _wait_for(child: int) -> int:

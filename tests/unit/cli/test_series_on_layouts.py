@@ -130,7 +130,7 @@ def test_five_azs_fit_all_scenarios_but_those_that_reckon_with_three_hosts() -> 
         "kraft-voter-removed-while-isolated",
         *("upgrade-az-cut", "upgrade-finalized-in-cut", "upgrade-taken-back", "upgrade-zookeeper-az-cut"),
         *("share-no-fault", "share-leader-killed", "share-coordinator-killed", "share-member-isolated"),
-        "replicas-move-in-cut",
+        *("replicas-move-in-cut", "broker-returns-elsewhere"),
         *("share-coordinator-isolated", "share-rolling-restart"),
         *("share-leader-isolated", "share-states-below-min-insync"),
         *("share-no-fault-librdkafka", "share-leader-killed-librdkafka"),

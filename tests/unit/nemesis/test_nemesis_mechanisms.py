@@ -23,6 +23,7 @@ from harness.kafka.model import PartitionState, Topic
 from harness.kafka.wire.dialect import dialect
 from harness.kafka.wire.produce import one_record_batch
 from harness.kafka.wire.quorum import QuorumInfo
+from harness.lab import host_names
 from harness.lab.host_clock import write_shift
 from harness.lab.layout import three_azs
 from harness.lab.model import Result
@@ -145,6 +146,7 @@ FAULTS: dict[str, tuple[Callable[[Nemesis], Injection], str, dict[str, object]]]
     "kill": (lambda n: n.kill("broker1", "broker2"), "kill", {"hosts": ["broker1", "broker2"]}),
     "stop": (lambda n: n.stop("broker1"), "stop", {"hosts": ["broker1"], "signal": "SIGTERM"}),
     "pause": (lambda n: n.pause("broker1"), "pause", {"hosts": ["broker1"]}),
+    "change_address": (lambda n: n.change_address("broker3"), "address_change", {"hosts": ["broker3"]}),
     "shift_clock": (
         lambda n: n.shift_clock("broker1", -3600),
         "clock_shift",
@@ -281,6 +283,8 @@ def test_every_method_that_makes_a_fault_is_tried() -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_writes_its_mechanism_and_its_exact_targets(name: str, nemesis: Nemesis, rows: Rows) -> None:
     make, mechanism, expected = FAULTS[name]
+    if name == "change_address":
+        (nemesis._registry.lab.run_dir / host_names.HOSTS_FILE).write_text("198.18.0.253 broker3\n")
     make(nemesis).inject()
     row = rows.all()[-1]
     assert row["mechanism"] == mechanism
@@ -294,6 +298,14 @@ def test_a_fault_writes_its_mechanism_and_its_exact_targets(name: str, nemesis: 
         assert match is not None
         assert {match[1], match[2]} <= HOSTS
     assert all(PARTITION.fullmatch(text) for text in targets.get("partitions", ()))
+
+
+def test_links_of_hosts_with_names_are_not_cut(nemesis: Nemesis) -> None:
+    (nemesis._registry.lab.run_dir / host_names.HOSTS_FILE).write_text("198.18.0.253 broker3\n")
+    with pytest.raises(
+        UsageError, match="'isolate az1' acts on the addresses .* others reach broker3 by name"
+    ):
+        nemesis.isolate("az1")
 
 
 def test_the_links_of_an_isolated_host_are_all_named(nemesis: Nemesis, rows: Rows) -> None:
