@@ -72,6 +72,7 @@ CAUSES: Mapping[str, str] = MappingProxyType(
         "assigned_before_commit": "`reader` was assigned the partition before `offset` was committed",
         "two_owners": "`readers` both owned the partition",
         "stale_leader": "`broker` still led in `epoch`",
+        "earlier_leader": "the member still had the record from the leader that `broker` replaced in `epoch`",
         "late_notice": "`reader` learnt later that it had lost the partition",
         "late_revocation": "`reader` gave the partition up later",
         "no_revocation": "`reader` is not known to have given the partition up",

@@ -703,6 +703,11 @@ CONDITIONS: Mapping[str, Condition] = {
         "the finding's cause says so: a live broker named itself leader in an older epoch",
         _cause_is("stale_leader"),
     ),
+    "an earlier leader had handed it out": Condition(
+        "the finding's cause says so: a live broker named itself leader in an older epoch, or the next "
+        "leader refused what the member acknowledged",
+        _cause_is("stale_leader", "earlier_leader"),
+    ),
     "a fault stands at the end": Condition(
         "a fault was not healed, or the replica's broker is down", _fault_stands
     ),

@@ -654,12 +654,13 @@ ROWS: tuple[PromiseRow, ...] = (
     PromiseRow(
         name="accepts-beside-stale-leaders",
         classes=("accept_lost",),
-        when=("a stale leader still led",),
+        when=("an earlier leader had handed it out",),
         promised=False,
-        brief="a leader that is cut off hands its records out again, also those that were accepted meanwhile",
+        brief="what a replaced leader has handed out comes again, also if it was accepted meanwhile",
         says="The states of a share partition are in its leader's memory. A leader that was deposed without "
         "noticing learns of no accept that its successor has stored, and hands its records to members that "
-        "can reach it. The accepts are not lost: the stored states have them.",
+        "can reach it. A member's client may also have kept a record from it, which its next poll returns. "
+        "The accepts are not lost: the stored states have them.",
         sources=(KIP_932,),
     ),
     PromiseRow(

@@ -20,7 +20,13 @@ from checkers.causes import (
 from checkers.evidence import DATA_LOSS, Evidence
 from checkers.partition.messages import FOREVER
 from checkers.records import Cause, evidence_row, facts_text
-from checkers.shares.history import Acknowledgement, Delivery, ShareHistory, share_histories
+from checkers.shares.history import (
+    NOT_LEADER_OR_FOLLOWER,
+    Acknowledgement,
+    Delivery,
+    ShareHistory,
+    share_histories,
+)
 from harness.kafka.model import SHARE_LOG, TopicPartition
 from harness.kafka.share_state import DONE
 
@@ -119,7 +125,7 @@ def _accept_lost(history: ShareHistory, offset: int, deliveries: Sequence[Delive
         )
         if again is not None:
             rows = (_answer_row(accepted, given), _delivery_row(again))
-            cause = _deposed(history, offset, given, again) or _state_lost(history, given.ns, again.ns)
+            cause = _deposed(history, accepted, given, again) or _state_lost(history, given.ns, again.ns)
             readers = (accepted.reader, again.reader)
             return _found(ACCEPT_LOST, offset, again.ns, cause, rows, deliveries, readers)
     stored = history.stored
@@ -146,15 +152,25 @@ def _was_under_way(history: ShareHistory, accepted: Delivery, again: Delivery) -
     )
 
 
-def _deposed(history: ShareHistory, offset: int, given: Acknowledgement, again: Delivery) -> Cause | None:
-    """A leader that was deposed before the accept, and still hands out what it had; the accept is stored.
+def _deposed(
+    history: ShareHistory, accepted: Delivery, given: Acknowledgement, again: Delivery
+) -> Cause | None:
+    """A leader that was deposed before the accept had handed the record out; the accept is stored.
 
-    It cannot have its own states stored, and learns of none that others store.
+    It still does so, because it cannot have its own states stored, and learns of none that others store. Or a
+    member's client kept the record until the next poll, and the next leader refuses what it acknowledges.
     """
     stored = history.stored
-    if stored is None or stored.state(offset) not in DONE:
+    if stored is None or stored.state(again.offset) not in DONE:
         return None
-    return stale_leader(history.evidence, history.where, known_ns=given.ns, ns=again.ns)
+    stale = stale_leader(history.evidence, history.where, known_ns=given.ns, ns=again.ns)
+    later_elections = [one for one in history.elections[1:] if one.ns <= accepted.ns]
+    refused = any(one.error == NOT_LEADER_OR_FOLLOWER for one in again.acknowledgements)
+    if stale is not None or not later_elections or not refused:
+        return stale
+    newest = later_elections[-1]
+    facts: Mapping[str, object] = {"broker": newest.broker, "epoch": newest.epoch}
+    return Cause(kind="earlier_leader", facts=facts, rows=(newest.row(),))
 
 
 def _state_lost(history: ShareHistory, after_ns: int, until_ns: int) -> Cause:

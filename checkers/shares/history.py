@@ -18,6 +18,8 @@ DEFAULT_LIMIT = 5
 LIMIT, LIMIT_OF_GROUP = "group.share.delivery.count.limit", "share.delivery.count.limit"
 INVALID_RECORD_STATE = 121
 """Error code of a refused acknowledgement: the record is not, or no longer, the member's."""
+NOT_LEADER_OR_FOLLOWER = 6
+"""Error code of an acknowledgement of a record that the member had from an earlier leader."""
 
 
 @dataclass(frozen=True, kw_only=True)

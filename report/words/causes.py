@@ -235,6 +235,8 @@ SENTENCES: Mapping[str, str | Callable[[CauseFacts], str]] = {
     "was acknowledged",
     "two_owners": _two_owners,
     "stale_leader": "stale leader: broker{broker} still led in epoch {epoch}",
+    "earlier_leader": "earlier leader: the member still had the record from the leader that broker{broker} "
+    "replaced in epoch {epoch}",
     "late_notice": "late notice: reader {reader} learnt later that it had lost the partition",
     "late_revocation": "late revocation: reader {reader} gave the partition up later",
     "no_revocation": "reader {reader} is not known to have given the partition up",

@@ -624,6 +624,9 @@ CASES: dict[str, Callable[[], Expected]] = {
     "accepted, and handed out again by a leader that was deposed": lambda: Expected(
         Run(), "accept_lost", "not promised", "accepts-beside-stale-leaders", {"cause": "stale_leader"}
     ),
+    "accepted, and kept by a client that had it from a leader that was deposed": lambda: Expected(
+        Run(), "accept_lost", "not promised", "accepts-beside-stale-leaders", {"cause": "earlier_leader"}
+    ),
     "done with a record whose offset was another's": lambda: Expected(
         _crash_of_all(_acks(-1)).fault("power_cut", 15, targets=EVERYWHERE),
         "archived",
