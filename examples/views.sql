@@ -51,6 +51,10 @@ CREATE OR REPLACE TEMP VIEW shares AS
 SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
 FROM read_parquet(getvariable('runs') || '/history/shares.parquet/*.parquet', filename = true, union_by_name = true);
 
+CREATE OR REPLACE TEMP VIEW share_groups AS
+SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
+FROM read_parquet(getvariable('runs') || '/history/share_groups.parquet/*.parquet', filename = true, union_by_name = true);
+
 CREATE OR REPLACE TEMP VIEW share_states AS
 SELECT regexp_extract(filename, '([^/]+/[^/]+)/(history/)?[^/]+/[^/]+$', 1) AS run, * EXCLUDE (filename)
 FROM read_parquet(getvariable('runs') || '/history/share_states.parquet/*.parquet', filename = true, union_by_name = true);

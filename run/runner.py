@@ -291,6 +291,7 @@ class _Run:
                 self.dialect,
                 runs=lab.alive,
                 transactions=bool(self.setup.transaction_log),
+                share_groups=bool(self.setup.share_log),
                 tail_logs=self.rolling is None,
             )
             stack.callback(watch.stop)

@@ -396,6 +396,7 @@ class Stage:
         """
         spec = self._member(az, group, topic, partitions, name or f"{az}-share", config)
         via = self._through(az, "program" if self.library == "program" else via)
+        self.observer.watch_share_group(group)
         return self.clients[az].start_share_member(replace(spec, via=via, answers=tuple(answers)))
 
     def start_application(

@@ -37,6 +37,7 @@ class Watch:
         runs: Callable[[str], bool] = lambda _host: True,
         transactions: bool = False,
         transactional_id: str = "",
+        share_groups: bool = False,
         watched: WatchedLogs | None = None,
         tail_logs: bool = True,
     ) -> None:
@@ -58,6 +59,7 @@ class Watch:
             dialect=dialect,
             transactions=transactions,
             transactional_id=transactional_id,
+            share_groups=share_groups,
             watched=watched,
             tail_logs=tail_logs,
         )

@@ -492,6 +492,27 @@ TABLES: Mapping[str, Table] = MappingProxyType(
                 ),
             ),
             Table(
+                "share_groups",
+                "What coordinators answered about share groups (ShareGroupDescribe), whenever it changed.",
+                (
+                    _NS,
+                    _need("group", "text", "share group"),
+                    _need("broker", "int", "id of the broker that answered as the group's coordinator"),
+                    Column("state", "text", "`Empty`, `Stable` or `Dead`"),
+                    Column("group_epoch", "int", "rises when members or subscriptions change"),
+                    Column(
+                        "assignment_epoch", "int", "the group's epoch for which its assignment was computed"
+                    ),
+                    Column(
+                        "assigned",
+                        "text",
+                        "JSON object: the partitions of each member, by its client.id: "
+                        '`{"az1-share": ["t/0"]}`',
+                    ),
+                    Column("asked_ns", "long", "when the observer asked; null: not known"),
+                ),
+            ),
+            Table(
                 "share_states",
                 "The records of `__share_group_state` at the end of the run, in the log of the leader: what "
                 "was stored about each share group and partition. A row for each batch of offsets that a "

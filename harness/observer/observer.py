@@ -24,6 +24,7 @@ from harness.observer.pollers import (
     ZooKeeperPoller,
 )
 from harness.observer.producers import TransactionPoller
+from harness.observer.share_groups import ShareGroupPoller
 from harness.observer.tail import FileSource, LogSource, TailPoller, WatchedLogs, WireSource
 from harness.observer.targets import Node, Targets
 from harness.observer.views import SourceView, Views
@@ -33,8 +34,9 @@ class Observer:
     """Records `views` (what every node states), and `sightings` and `watermarks` of every replica.
 
     What of a log it sees late is in `unobserved`. It also records `machine` (the use of the processors) and,
-    in runs with transactions, `producer_states` and `transaction_states` where the version has them. Must run
-    where no fault reaches it. Threads are started by `start` and ended by `stop`.
+    in runs with transactions, `producer_states` and `transaction_states` where the version has them, and
+    `share_groups` in runs with share groups. Must run where no fault reaches it. Threads are started by
+    `start` and ended by `stop`.
     """
 
     def __init__(
@@ -47,13 +49,15 @@ class Observer:
         tail_logs: bool = True,
         transactions: bool = False,
         transactional_id: str = "",
+        share_groups: bool = False,
         watched: WatchedLogs | None = None,
     ) -> None:
         """``topics`` to observe; None means all but internal ones, also those created later.
 
         ``watched``: the logs are of others (`WatchedLogs`). ``transactional_id`` is the only one of which
-        coordinators are asked; empty: all.
+        coordinators are asked; empty: all. ``share_groups``: the version has them, and the run may, too.
         """
+        self._share_groups: tuple[str, ...] | None = () if share_groups else None
         self._transactional_id = transactional_id
         self._watched = watched
         self._targets = targets
@@ -122,6 +126,11 @@ class Observer:
         if self._topics is not None:
             self._topics = tuple(dict.fromkeys((*self._topics, *topics)))
 
+    def watch_share_group(self, group: str) -> None:
+        """Ask coordinators about this share group, too, from now on."""
+        if self._share_groups is not None:
+            self._share_groups = tuple(dict.fromkeys((*self._share_groups, group)))
+
     def _pollers(self) -> list[Poller]:
         def topics() -> tuple[str, ...] | None:
             return self._topics
@@ -145,6 +154,16 @@ class Observer:
                     partial(self.views.replicas_of, node.node_id),
                     self._journal,
                     self._transactional_id,
+                )
+                for node in self._targets.brokers
+            ]
+        if self._share_groups is not None:
+            pollers += [
+                ShareGroupPoller(
+                    node.node_id,
+                    Connection(node.endpoint, ANSWER_WITHIN_S),
+                    lambda: self._share_groups or (),
+                    self._journal,
                 )
                 for node in self._targets.brokers
             ]

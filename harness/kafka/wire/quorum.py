@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import types
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin import DescribeQuorumRequest, DescribeQuorumResponse
-from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest, FetchResponse
 
 from harness.errors import UnfitError
@@ -17,6 +15,7 @@ from harness.kafka.model import NO_LEADER, Endpoint
 from harness.kafka.wire.admin import RequestResult
 from harness.kafka.wire.connection import Question, Target, ask, exchange
 from harness.kafka.wire.dialect import Dialect
+from harness.kafka.wire.own_messages import message
 
 METADATA_TOPIC = "__cluster_metadata"
 _METADATA_TOPIC_ID = uuid.UUID(int=1)
@@ -26,15 +25,10 @@ _FETCH_WITH_TOPIC_IDS = 13
 _QUORUM_WITH_DIRECTORIES = 2
 
 
-def _message(name: str) -> Any:
-    """A class of kafka-python's kind for a schema of `harness.kafka.wire.schemas`."""
-    return types.new_class(name, (ApiMessage,), {"load_json": "harness.kafka.wire.schemas"})
-
-
-AddRaftVoterRequest = _message("AddRaftVoterRequest")
-AddRaftVoterResponse = _message("AddRaftVoterResponse")
-RemoveRaftVoterRequest = _message("RemoveRaftVoterRequest")
-RemoveRaftVoterResponse = _message("RemoveRaftVoterResponse")
+AddRaftVoterRequest = message("AddRaftVoterRequest")
+AddRaftVoterResponse = message("AddRaftVoterResponse")
+RemoveRaftVoterRequest = message("RemoveRaftVoterRequest")
+RemoveRaftVoterResponse = message("RemoveRaftVoterResponse")
 
 
 @dataclass(frozen=True)
