@@ -227,6 +227,10 @@ final class ShareReader implements Agent.Reader {
         offsets.forEach((key, list) -> {
             Set<Long> own = new HashSet<>(list);
             own.retainAll(handed.getOrDefault(key.topicPartition(), Set.of()));
+            if (error != null) { // a renewal that was refused, or that nobody answered: the record comes as another delivery
+                String place = key.topic() + "/" + key.partition() + "@";
+                own.forEach(offset -> renewed.removeIf(name -> name.startsWith(place + offset + "#")));
+            }
             if (!own.isEmpty()) {
                 partitions.add(List.of(key.topic(), key.partition(), List.copyOf(own)));
             }
