@@ -61,6 +61,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "kraft-follower-controller-returns",
         "kraft-quorum-lost",
         "kraft-voter-removed-while-isolated",
+        "kraft-voter-removed-then-another-lost",
         "kraft-zombie-controller",
     ),
     "What if a broker dies, stops or restarts?": (

@@ -11,7 +11,9 @@ from checkers.claims.builders import (
     controller_stays,
     messages,
     noted,
+    opposite,
     quorum_controller,
+    quorum_elects,
 )
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
@@ -104,6 +106,65 @@ def _removed_while_isolated(stage: Stage) -> None:
     stage.mark("converged", "all replicas hold the same log and are in sync")
 
 
+def _removed_then_another_lost(stage: Stage) -> None:
+    """Remove a controller that works, so that two vote; then the leader dies, returns, and the third is added."""
+    require_controller(stage, "controller2")
+    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
+    _write(writer, "before")
+    stage.wait_replicated(TOPIC)
+    operator = _operator(stage)
+    _mark(stage, "begin", "all controllers vote")
+    operator.remove_voter("controller3")
+    _mark(stage, "removed", "controller3 is removed, and runs")
+    stage.nemesis.kill("controller2")
+    dead = stage.mark("leader-dead", "the active controller is dead")
+    _write(writer, "without")
+    stand(stage, dead, 2 * stage.timings.quorum_cut_s)
+    stage.mark("standing", "the last moment without a leader of the quorum")
+    stage.restart("controller2")
+    _wait_elected(stage)
+    stage.mark("elected", "a controller is active again")
+    operator.add_voter("controller3")
+    _mark(stage, "added", "controller3 votes again")
+    _write(writer, "added")
+    stage.wait_converged(TOPIC, within_s=stage.timings.converge_s)
+    stage.mark("converged", "all replicas hold the same log and are in sync")
+
+
+_LOST = (
+    Claim(
+        name="none-elected",
+        section=SECTION,
+        says="Two voters need both of them: the one that is left, which has the whole log, is not elected, and neither "
+        "is the removed one, which runs.",
+        holds=both(
+            noted("removed", voters=TWO),
+            opposite(quorum_controller(1).leads(at="standing")),
+            opposite(quorum_controller(3).leads(at="standing")),
+        ),
+    ),
+    Claim(
+        name="writes-go-on",
+        section=SECTION,
+        says="As long as leaders and ISRs stay as they are, producers go on with acks=all.",
+        holds=messages("az1-acks-all", after="leader-dead", before="standing").acknowledged(at_least=5),
+    ),
+    Claim(
+        name="returns",
+        section=SECTION,
+        says="The quorum works again when the lost voter is back; then the third one can be added.",
+        holds=both(
+            noted("added", voters=THREE),
+            quorum_elects(after="standing", within_s=45.0),
+        ),
+    ),
+    Claim(
+        name="kept",
+        section=SECTION,
+        says="Nothing acknowledged with acks=all is lost.",
+        holds=messages("az1-acks-all").kept(at_least=15),
+    ),
+)
 _ISOLATED = (
     Claim(
         name="removed",
@@ -169,5 +230,23 @@ SCENARIOS = (
         kafka="4.4.0",
         mode="kraft",
         outcome="it does not disturb the quorum, which it follows again, and votes once it is added; nothing is lost",
+    ),
+    Scenario(
+        name="kraft-voter-removed-then-another-lost",
+        title="A controller that works is removed from the quorum, and then another one dies",
+        article="003",
+        section="beyond",
+        body=_removed_then_another_lost,
+        setup=Setup(
+            topics=(Topic(TOPIC, (1, 2, 3)),),
+            controller="broker2",
+            exactly=("controller",),
+            dynamic_quorum=True,
+        ),
+        claims=_LOST,
+        faults=("remove and add voter controller3", "kill controller2"),
+        kafka="4.4.0",
+        mode="kraft",
+        outcome="two voters tolerate the loss of none: no leader until it is back; producers go on, nothing is lost",
     ),
 )

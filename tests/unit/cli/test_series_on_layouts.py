@@ -127,7 +127,7 @@ def test_five_azs_fit_all_scenarios_but_those_that_reckon_with_three_hosts() -> 
         *("controller-az-isolated", "controller-and-leader-isolated", "controller-killed"),
         *("controller-without-zookeeper", "kraft-controller-az-isolated", "kraft-followers-die"),
         *("kraft-quorum-lost", "kraft-zombie-controller", "migration-az-cut"),
-        "kraft-voter-removed-while-isolated",
+        *("kraft-voter-removed-while-isolated", "kraft-voter-removed-then-another-lost"),
         *("upgrade-az-cut", "upgrade-finalized-in-cut", "upgrade-taken-back", "upgrade-zookeeper-az-cut"),
         *("share-no-fault", "share-leader-killed", "share-coordinator-killed", "share-member-isolated"),
         *("replicas-move-in-cut", "broker-returns-elsewhere"),
