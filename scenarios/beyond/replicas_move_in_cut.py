@@ -95,7 +95,7 @@ CLAIMS = (
         section=SECTION,
         says="A broker that is not cut off leads, and its replica moves meanwhile.",
         holds=both(
-            PT.is_led_by(2, isr=(2, 3), at="standing"),
+            PT.is_led_by((2, 3), isr=(2, 3), at="standing"),
             noted("moving", **{LEADER: _in_words(MOVED)}),
         ),
     ),
