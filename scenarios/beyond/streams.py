@@ -285,6 +285,13 @@ _scenario = partial(
     mode="kraft-combined",
     modes=("kraft-combined",),
 )
+_OUT_OF_ORDER = Expected(
+    "server_error",
+    "detail LIKE '%Error processing append operation on partition %'",
+    "a transaction's first batch is refused while the last transaction ends, and the next batch is out of order "
+    "until it is sent again (KIP-890)",
+    since="4.0.0",
+)
 SCENARIOS = (
     _scenario(
         name="streams-no-fault",
@@ -298,15 +305,7 @@ SCENARIOS = (
                 COUNTS.store_counts("az1-instance", "az2-instance", after="running", before="dumped"),
             ),
         ),
-        expected=(
-            Expected(
-                "server_error",
-                "detail LIKE '%Error processing append operation on partition %'",
-                "a transaction's first batch is refused while the last transaction ends, and the next batch is "
-                "out of order until it is sent again (KIP-890)",
-                since="4.0.0",
-            ),
-        ),
+        expected=(_OUT_OF_ORDER,),
         outcome="output, changelogs and the restored stores count each message once",
     ),
     _scenario(
@@ -325,6 +324,7 @@ SCENARIOS = (
             ),
             _kept("cut"),
         ),
+        expected=(_OUT_OF_ORDER,),
         faults=("isolate az1",),
         outcome="the other instance takes over; output, changelogs and restored stores count each message once",
     ),
@@ -344,6 +344,7 @@ SCENARIOS = (
             ),
             _kept("killed"),
         ),
+        expected=(_OUT_OF_ORDER,),
         faults=("kill broker2",),
         outcome="the application goes on; output, changelogs and restored stores count each message once",
     ),
@@ -358,6 +359,7 @@ SCENARIOS = (
             ),
             _kept("killed"),
         ),
+        expected=(_OUT_OF_ORDER,),
         faults=("kill client client1",),
         outcome="output, changelogs and restored stores count each message once",
     ),
@@ -374,6 +376,7 @@ SCENARIOS = (
             ),
             _kept("cut"),
         ),
+        expected=(_OUT_OF_ORDER,),
         faults=("isolate az1",),
         outcome="the instances share the partitions in the cut; each message is counted once",
     ),
