@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from checkers.shares.history import NOT_LEADER_OR_FOLLOWER
 from harness.kafka.share_state import DONE
 from tests.runs.stored import Tables, derive, read_stored, written
 
@@ -25,11 +26,16 @@ def test_the_cause_is_the_leader_that_does_not_know() -> None:
     assert any("broker1: broker1 leads in epoch 0" in text for text in row["evidence"])
 
 
-def test_without_its_view_nothing_explains_it() -> None:
+def test_without_its_view_the_answer_to_the_member_explains_it() -> None:
+    """The next leader refused what the member acknowledged, and nothing else tells that it was not the first."""
     tables = read_stored(RUN).tables
-    views = tables["views"]
+    views, shares = tables["views"], tables["shares"]
     others = pc.or_(pc.not_equal(views["source"], "broker1"), pc.is_null(views["epoch"]))
-    (row,) = _accepts_lost({**tables, "views": views.filter(others)})
+    without = {**tables, "views": views.filter(others)}
+    (row,) = _accepts_lost(without)
+    assert row["cause"] == "earlier_leader"
+    refused = pc.fill_null(pc.equal(shares["error"], NOT_LEADER_OR_FOLLOWER), False)
+    (row,) = _accepts_lost({**without, "shares": shares.filter(pc.invert(refused))})
     assert row["cause"] == "unexplained"
 
 

@@ -121,7 +121,7 @@ class PartitionRead:
     complete: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadResult:
     """What a consumer has read: ``count`` records in all, and its distinct errors as (code, text)."""
 

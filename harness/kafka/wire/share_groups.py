@@ -11,7 +11,7 @@ from harness.kafka.wire.own_messages import message
 
 ShareGroupDescribeRequest = message("ShareGroupDescribeRequest")
 ShareGroupDescribeResponse = message("ShareGroupDescribeResponse")
-_VERSION = 1
+_DESCRIBE_VERSION = 1
 """Version 0 ended with the early access of Kafka 4.0."""
 
 
@@ -35,7 +35,7 @@ def share_groups(
 ) -> dict[str, ShareGroup]:
     """What a broker states about share groups, by name. Raises OSError if it does not answer."""
     request = ShareGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=False)
-    answer = exchange(target, request, ShareGroupDescribeResponse, _VERSION, timeout_s)
+    answer = exchange(target, request, ShareGroupDescribeResponse, _DESCRIBE_VERSION, timeout_s)
     return {
         group.group_id: ShareGroup(error=group.error_code)
         if group.error_code

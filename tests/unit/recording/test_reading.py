@@ -23,7 +23,7 @@ def progress(*positions: int | None) -> ReadResult:
         PartitionRead(partition=key, start=None, end=None, position=at, count=0, complete=False)
         for key, at in zip(KEYS, positions, strict=True)
     )
-    return ReadResult(parts, 0, ())
+    return ReadResult(partitions=parts, count=0, errors=())
 
 
 @pytest.fixture

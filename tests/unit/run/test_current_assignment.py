@@ -163,10 +163,12 @@ def test_what_the_final_reader_has_not_read_is_a_fact() -> None:
         key = TopicPartition("t", number)
         return PartitionRead(partition=key, start=2, end=9, position=position, count=0, complete=complete)
 
-    result = ReadResult((part(0, 9, True), part(1, 5, False), part(2, None, False)), 7, ())
+    result = ReadResult(
+        partitions=(part(0, 9, True), part(1, 5, False), part(2, None, False)), count=7, errors=()
+    )
     rows = [(row["partition"], row["from_offset"], row["to_offset"], row["error"]) for row in unread(result)]
     assert rows == [(1, 5, 9, None), (2, 2, 9, None)]
-    failed = ReadResult((part(1, 5, False),), 7, ((6, "not leader"),))
+    failed = ReadResult(partitions=(part(1, 5, False),), count=7, errors=((6, "not leader"),))
     assert [row["error"] for row in unread(failed)] == [6]
 
 

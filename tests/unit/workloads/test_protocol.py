@@ -64,7 +64,7 @@ def test_results_survive_the_pipe() -> None:
     part = PartitionRead(
         partition=TopicPartition("t", 0), start=0, end=None, position=3, count=3, complete=False
     )
-    result = ReadResult((part,), 3, ((-1, "broken"),))
+    result = ReadResult(partitions=(part,), count=3, errors=((-1, "broken"),))
     answer = AgentAnswer.parse(AgentAnswer(1, to_json(result)).line())
     assert Read.result_from_json(answer.result) == result
     assert isinstance(Read.result_from_json(answer.result).partitions[0].partition, TopicPartition)

@@ -124,4 +124,6 @@ class ReadProgress:
             )
             for partition, progress in sorted(self.partitions.copy().items())
         )
-        return ReadResult(parts, sum(part.count for part in parts), tuple(self._errors))
+        return ReadResult(
+            partitions=parts, count=sum(part.count for part in parts), errors=tuple(self._errors)
+        )

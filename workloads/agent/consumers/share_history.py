@@ -104,9 +104,9 @@ class ShareHistory:
             for part, count in sorted(self._counts.copy().items())
         )
         return ReadResult(
-            parts,
-            sum(part.count for part in parts),
-            tuple(self._errors),
+            partitions=parts,
+            count=sum(part.count for part in parts),
+            errors=tuple(self._errors),
             held=len(self._held),
             unanswered=self._unanswered,
         )
