@@ -27,7 +27,7 @@ def test_the_cause_is_the_leader_that_does_not_know() -> None:
 
 
 def test_without_its_view_the_answer_to_the_member_explains_it() -> None:
-    """The next leader refused what the member acknowledged, and nothing else tells that it was not the first."""
+    """The next leader refused what the member acknowledged; nothing else tells who handed it out."""
     tables = read_stored(RUN).tables
     views, shares = tables["views"], tables["shares"]
     others = pc.or_(pc.not_equal(views["source"], "broker1"), pc.is_null(views["epoch"]))
