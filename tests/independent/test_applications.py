@@ -94,6 +94,7 @@ def test_planted_histories(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_ten_thousand_planted_histories(tmp_path: Path) -> None:
     seen = compare(range(10_000), tmp_path)
     assert min(seen[name] for name in (*applications.CLASSES, "none")) > 200, seen
