@@ -471,10 +471,7 @@ class Reassign(OperatorAction, ScheduledFault):
     @classmethod
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the partition: the first replica becomes the last."""
-        state = first_answer(lambda: aim.cluster.partition(*aim.partition), str(aim.partition))
-        if state is None or not state.replicas:
-            raise InvalidRunError(f"the replicas of {aim.partition} are not known")
-        first, *others = state.replicas
+        first, *others = _replicas(aim)
         requests = Requests(registry, aim.cluster, aim.dialect)
         return cls(requests, aim.partition, (*others, first), _SCHEDULED_S)
 
@@ -491,10 +488,7 @@ class ReassignToOthers(Reassign):
     def at(cls, registry: FaultRegistry, aim: Aim) -> Fault:
         """Of the partition: to the first broker without a replica or, if every broker has one, to nobody."""
         requests = Requests(registry, aim.cluster, aim.dialect)
-        state = first_answer(lambda: aim.cluster.partition(*aim.partition), str(aim.partition))
-        replicas = state.replicas if state is not None else None
-        if not replicas:
-            raise InvalidRunError(f"the replicas of {aim.partition} are not known")
+        replicas = _replicas(aim)
         brokers = (broker.node_id for broker in registry.topology.role("broker"))
         target = (*replicas[:-1], *[broker for broker in brokers if broker not in replicas][:1])
         if not target:
@@ -507,6 +501,14 @@ class ReassignToOthers(Reassign):
         requests = Requests(registry, aim.cluster, aim.dialect)
         replicas = aim.topic.assignment[aim.partition.partition]
         return cls(requests, aim.partition, replicas, _SCHEDULED_S)
+
+
+def _replicas(aim: Aim) -> tuple[int, ...]:
+    """The replicas that a partition has now. Raises InvalidRunError if they are not known."""
+    state = first_answer(lambda: aim.cluster.partition(*aim.partition), str(aim.partition))
+    if state is None or not state.replicas:
+        raise InvalidRunError(f"the replicas of {aim.partition} are not known")
+    return tuple(state.replicas)
 
 
 class Configure(OperatorAction, ScheduledFault):

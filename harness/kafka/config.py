@@ -126,8 +126,8 @@ def broker_properties(
         "broker.id": str(broker.node_id),
         "broker.rack": broker.az,
         "zookeeper.connect": connect_string(broker.zookeepers),
-        "listeners": _broker_listener(_ANY_ADDRESS if broker.name else broker.address, broker.protocol),
-        "advertised.listeners": _broker_listener(broker.name or broker.address, broker.protocol),
+        "listeners": _broker_listener(broker),
+        "advertised.listeners": _advertised_listener(broker),
         **({} if broker.protocol == "PLAINTEXT" else {"inter.broker.listener.name": broker.protocol}),
         "log.dirs": broker.data_dir,
         **ZOOKEEPER_SESSION,
@@ -190,9 +190,7 @@ def kraft_properties(
     that is only a broker gets those of ``observer`` that ``overrides`` does not set.
     """
     broker, controller = "broker" in node.roles, "controller" in node.roles
-    listeners = (
-        [_broker_listener(_ANY_ADDRESS if node.name else node.address, node.protocol)] if broker else []
-    )
+    listeners = [_broker_listener(node)] if broker else []
     listeners += [f"CONTROLLER://{node.address}:{CONTROLLER_PORT}"] if controller else []
     properties = {
         "process.roles": ",".join(node.roles),
@@ -205,7 +203,7 @@ def kraft_properties(
     if broker:
         properties |= {
             "broker.rack": node.az,
-            "advertised.listeners": _broker_listener(node.name or node.address, node.protocol),
+            "advertised.listeners": _advertised_listener(node),
             "inter.broker.listener.name": node.protocol,
             **BROKER_HEARTBEAT,
             **BASE_BROKER,
@@ -222,5 +220,10 @@ def kraft_properties(
     return {key: value for key, value in properties.items() if key not in unsupported}
 
 
-def _broker_listener(address: str, protocol: SecurityProtocol) -> str:
-    return f"{protocol}://{address}:{BROKER_PORT}"
+def _broker_listener(node: ZooKeeperModeBroker | KRaftNode) -> str:
+    """What a broker listens on: its address or, if it has a name, every address that the name may mean."""
+    return f"{node.protocol}://{_ANY_ADDRESS if node.name else node.address}:{BROKER_PORT}"
+
+
+def _advertised_listener(node: ZooKeeperModeBroker | KRaftNode) -> str:
+    return f"{node.protocol}://{node.name or node.address}:{BROKER_PORT}"

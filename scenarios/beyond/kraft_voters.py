@@ -5,6 +5,8 @@ A controller that was removed follows the quorum when it returns, but its vote d
 
 from __future__ import annotations
 
+from functools import partial
+
 from checkers.claims.builders import (
     both,
     controller_changes,
@@ -72,14 +74,19 @@ def _wait_elected(stage: Stage) -> None:
     )
 
 
-def _removed_while_isolated(stage: Stage) -> None:
-    """Cut a follower's AZ off, remove its controller, heal, add it again; then the leader dies."""
+def _begin(stage: Stage) -> Producer:
+    """The producer, whose first messages are on every replica, while three controllers vote and the second leads."""
     require_controller(stage, "controller2")
     writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
     _write(writer, "before")
     stage.wait_replicated(TOPIC)
-    operator = _operator(stage)
     _mark(stage, "begin", "all controllers vote")
+    return writer
+
+
+def _removed_while_isolated(stage: Stage) -> None:
+    """Cut a follower's AZ off, remove its controller, heal, add it again; then the leader dies."""
+    writer, operator = _begin(stage), _operator(stage)
     with stage.nemesis.isolate("az3"):
         stage.mark("cut", "az3 with controller3 is cut off")
         stage.wait_for_isr(TOPIC, 1, 2, within_s=stage.timings.shrink_s)
@@ -108,12 +115,7 @@ def _removed_while_isolated(stage: Stage) -> None:
 
 def _removed_then_another_lost(stage: Stage) -> None:
     """Remove a controller that works, so that two vote; then the leader dies, returns, and the third is added."""
-    require_controller(stage, "controller2")
-    writer = stage.producer("az1", "az1-acks-all", "broker1", acks=-1)
-    _write(writer, "before")
-    stage.wait_replicated(TOPIC)
-    operator = _operator(stage)
-    _mark(stage, "begin", "all controllers vote")
+    writer, operator = _begin(stage), _operator(stage)
     operator.remove_voter("controller3")
     _mark(stage, "removed", "controller3 is removed, and runs")
     stage.nemesis.kill("controller2")
@@ -212,41 +214,34 @@ _ISOLATED = (
     ),
 )
 
+_scenario = partial(
+    Scenario,
+    article="003",
+    section="beyond",
+    setup=Setup(
+        topics=(Topic(TOPIC, (1, 2, 3)),),
+        controller="broker2",
+        exactly=("controller",),
+        dynamic_quorum=True,
+    ),
+    kafka="4.4.0",
+    mode="kraft",
+)
 SCENARIOS = (
-    Scenario(
+    _scenario(
         name="kraft-voter-removed-while-isolated",
         title="A controller is removed from the quorum while its AZ is cut off, and added again",
-        article="003",
-        section="beyond",
         body=_removed_while_isolated,
-        setup=Setup(
-            topics=(Topic(TOPIC, (1, 2, 3)),),
-            controller="broker2",
-            exactly=("controller",),
-            dynamic_quorum=True,
-        ),
         claims=_ISOLATED,
         faults=("isolate az3", "remove and add voter controller3", "kill controller2"),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="it does not disturb the quorum, which it follows again, and votes once it is added; nothing is lost",
     ),
-    Scenario(
+    _scenario(
         name="kraft-voter-removed-then-another-lost",
         title="A controller that works is removed from the quorum, and then another one dies",
-        article="003",
-        section="beyond",
         body=_removed_then_another_lost,
-        setup=Setup(
-            topics=(Topic(TOPIC, (1, 2, 3)),),
-            controller="broker2",
-            exactly=("controller",),
-            dynamic_quorum=True,
-        ),
         claims=_LOST,
         faults=("remove and add voter controller3", "kill controller2"),
-        kafka="4.4.0",
-        mode="kraft",
         outcome="two voters tolerate the loss of none: no leader until it is back; producers go on, nothing is lost",
     ),
 )
