@@ -204,8 +204,8 @@ def _plan(options: SoakOptions, target: Target) -> SoakPlan:
         cases = () if options.faults == "none" else distinct(cases)
         if not cases and options.faults != "none":
             raise UsageError(
-                f"--faults {options.faults!r} matches only faults that need disks of their own, which a soak "
-                "cannot give; use others, such as isolate-*."
+                f"--faults {options.faults!r} matches only faults that need disks or clocks of their own, which a "
+                "soak cannot give; use others, such as isolate-*."
             )
         rounds = of_cases(cases)
     return SoakPlan(
@@ -235,7 +235,7 @@ def _carry_out(
     from studies.assess.battery import battery
     from studies.assess.described import for_runs, producers, setup
 
-    first = next(case for case in battery(target.topology, target.mode) if not case.needs_disks)
+    first = next(case for case in battery(target.topology, target.mode) if not case.preparations)
     compared = producers(target.settings)
     made = setup(first, target.topology, target.settings)
     if plan.readers or plan.transaction:

@@ -8,7 +8,8 @@ mechanism is its name, everywhere. `nemesis.catalogue` lists the classes.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from harness.cluster.model import StartedCluster
@@ -62,6 +63,10 @@ class Placement:
     """It may end ZooKeeper sessions or not, by where they are: both are cases."""
     varies: str = ""
     """What its times depend on, if they differ from run to run by more than a quarter."""
+    at_least_s: float = 0.0
+    """How long it must last for its effect, whatever the time-outs of the cluster are."""
+    broker_config: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the brokers without which its effect would come later; those of the user go first."""
 
 
 @dataclass(frozen=True, kw_only=True)

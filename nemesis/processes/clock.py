@@ -14,12 +14,16 @@ from harness.lab.model import OUTPUT_LOG, SERVER_LOG, Host
 from harness.waiting import wait_until
 from nemesis.fault import Evidence, Fault, Targets
 from nemesis.registry import FaultRegistry
-from nemesis.scheduled import Aim, ScheduledFault
+from nemesis.scheduled import Aim, Placement, ScheduledFault
 
 SMALLEST_S = 10.0
 """A JVM states its clock in whole seconds, and a busy one takes some to answer."""
 _ANSWER_S = SMALLEST_S / 2
 _NOTICED_S = 10.0
+_FIRST_LOOK_S = 30.0
+"""Brokers look at retention for the first time so long after their start (`log.initial.task.delay.ms`)."""
+_DAYS_AHEAD, _HOURS_BEHIND = 8, 2
+"""By more than Kafka's `log.retention.hours`, and than `log.message.timestamp.after.max.ms` since 4.0 (KIP-1030)."""
 _DUMP = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\r?\nFull thread dump ")
 """What HotSpot writes to its output when it gets SIGQUIT."""
 
@@ -43,6 +47,28 @@ class ClockShift(ScheduledFault):
     on_request = True
     needs = "libfaketime"
     weight = 3
+    placements = (
+        Placement(
+            name="clock-ahead",
+            at="node",
+            rank=18,
+            says=f"the clock of {{}} is {_DAYS_AHEAD} days ahead",
+            subject=f"A clock of {{}} that is {_DAYS_AHEAD} days ahead",
+            roles=("broker",),
+            value=_DAYS_AHEAD * 86_400.0,
+            at_least_s=_FIRST_LOOK_S + 5,
+            broker_config={"log.retention.check.interval.ms": "1000"},
+        ),
+        Placement(
+            name="clock-back",
+            at="node",
+            rank=19,
+            says=f"the clock of {{}} is {_HOURS_BEHIND} hours behind",
+            subject=f"A clock of {{}} that is {_HOURS_BEHIND} hours behind",
+            roles=("broker",),
+            value=-_HOURS_BEHIND * 3600.0,
+        ),
+    )
 
     def __init__(self, registry: FaultRegistry, host: Host, by_s: float) -> None:
         """``by_s``: seconds, ahead if positive.

@@ -27,7 +27,7 @@ from harness.cluster.upgrading import order_of_upgrade
 from harness.errors import UsageError
 from harness.lab.model import Host, Topology
 from nemesis.catalogue import FAULTS
-from nemesis.scheduled import Placement, ScheduledFault, Shape
+from nemesis.scheduled import Placement, Preparation, ScheduledFault, Shape
 from studies.steps.step import OTHERS, Moment, Step
 
 _A_PAIR = 2
@@ -93,23 +93,28 @@ class Case:
         return self.placement.name or self.steps[-1].fault
 
     @property
-    def needs_disks(self) -> bool:
-        """Whether it needs disks that the harness can fill, slow down, or take unflushed data from."""
-        return any(fault.preparation == "disks" for fault in self.faults)
+    def preparations(self) -> frozenset[Preparation]:
+        """What its cluster must be started with, and what other cases do without."""
+        return frozenset(fault.preparation for fault in self.faults if fault.preparation)
 
-    def disks(self, topology: Topology) -> tuple[str, ...]:
-        """The hosts that need a disk of their own."""
+    def prepared(self, preparation: Preparation, topology: Topology) -> tuple[str, ...]:
+        """The hosts that need this preparation."""
         return tuple(
             host
             for step, fault in zip(self.steps, self.faults, strict=True)
-            if fault.preparation == "disks"
+            if fault.preparation == preparation
             for host in step.targets
             if topology.host(host).role in fault.roles
         )
 
+    def lasting_s(self, hold_s: float) -> float:
+        """How long it lasts, where the time-outs of the cluster ask for ``hold_s``."""
+        return max(hold_s, self.placement.at_least_s)
+
     def lasting(self, hold_s: float) -> tuple[Step, ...]:
         """Its steps, each of which lasts so long."""
-        return tuple(msgspec.structs.replace(step, until=Moment(after_s=hold_s)) for step in self.steps)
+        until = Moment(after_s=self.lasting_s(hold_s))
+        return tuple(msgspec.structs.replace(step, until=until) for step in self.steps)
 
     @property
     def session_hit(self) -> str:

@@ -303,18 +303,18 @@ class Assessment:
 def kind_of(cases: Mapping[str, Case]) -> JobKind[Any]:
     """Cases as jobs: a cluster serves those that need the same roles and connections.
 
-    A fault that takes data from disks has a cluster for itself, because such cases need other disks.
+    A fault whose cluster must be prepared has one for itself.
     """
 
     def needs(job: Job) -> tuple[object, ...]:
         case = cases[job.scenario]
         roles = case.controller, case.quorum_leader, tuple(sorted(case.pins.items()))
-        return *roles, case.needs_disks, case.upgraded
+        return *roles, case.preparations, case.upgraded
 
     return JobKind(
         program="studies.assess.process",
         needs=needs,
-        alone=lambda job: cases[job.scenario].needs_disks,
+        alone=lambda job: bool(cases[job.scenario].preparations),
     )
 
 
@@ -331,7 +331,7 @@ def seconds(case: Case, topology: Topology, timings: Timings) -> float:
         around += _UPGRADE_S * len(case.upgraded.hosts)
     if not case.faults[-1].lasts:
         return around + _START_S * len(topology.role("broker"))
-    return around + hold_s(timings) + _START_S * case.needs_disks
+    return around + case.lasting_s(hold_s(timings)) + _START_S * bool(case.preparations)
 
 
 def forecast(

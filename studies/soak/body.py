@@ -100,10 +100,10 @@ def _within(steps: Sequence[Step], partitions: int) -> tuple[Step, ...]:
 
 
 def distinct(cases: Sequence[Case]) -> tuple[Case, ...]:
-    """One case of each fault, of those that need no disks of their own: roles stay where they are."""
+    """One case of each fault, of those that need no prepared cluster: roles stay where they are."""
     first: dict[str, Case] = {}
     for case in cases:
-        if not case.needs_disks:
+        if not case.preparations:
             first.setdefault(case.says, case)
     return tuple(first.values())
 

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 
 import pytest
 
+from harness.cluster.settings import NO_SETTINGS
 from harness.errors import UsageError
 from harness.lab.layout import THREE_AZS, AvailabilityZone, Layout
 from nemesis.catalogue import FAULTS
 from studies.assess.battery import Case, battery, select, within_budget
+from studies.assess.described import setup
 
 TWO_DATA_CENTRES = Layout(
     (
@@ -256,3 +258,18 @@ def test_zookeeper_is_not_upgraded_with_kafka() -> None:
     upgraded = battery(THREE_AZS.topology("zookeeper"), "zookeeper", "3.9.1")
     case = next(case for case in upgraded if case.name == "isolate-az1.roles-az1.2-of-3")
     assert case.upgraded is not None and case.upgraded.hosts == ("broker2", "broker3")
+
+
+def test_a_wrong_clock_is_prepared_and_lasts_until_brokers_have_looked_at_retention() -> None:
+    """That is 30 s after their start, and each second from then on; other faults last as the time-outs ask."""
+    by_name = {case.name: case for case in cases(mode="kraft")}
+    topology = THREE_AZS.topology("kraft")
+    ahead, back = (by_name[f"clock-{way}-broker1.roles-elsewhere"] for way in ("ahead", "back"))
+    assert {step.value for step in ahead.steps} == {8 * 86_400.0}
+    assert [step.until.after_s for step in ahead.lasting(9.0)] == [35.0]
+    assert [step.until.after_s for step in back.lasting(9.0)] == [9.0]
+    made = setup(ahead, topology, NO_SETTINGS)
+    assert (made.own_clocks, made.volatile_disks) == (("broker1",), ())
+    assert made.broker_config == {"log.retention.check.interval.ms": "1000"}
+    stalled = setup(by_name["disk_stalled-broker1.roles-elsewhere"], topology, NO_SETTINGS)
+    assert (stalled.own_clocks, stalled.volatile_disks, stalled.broker_config) == ((), ("broker1",), {})

@@ -14,7 +14,7 @@ CASES = battery(THREE_AZS.topology("kraft"), "kraft")
 
 
 @pytest.mark.parametrize(
-    ("absent", "faults"), [("", ()), ("netem", ("delay",)), ("fuse", ("disk_stalled", "disk_slow"))]
+    ("absent", "faults"), [("", ()), ("netem", ("delay",)), ("fuse", ("disk_stalled", "disk_slow")), ("libfaketime", ("clock-ahead", "clock-back"))]
 )
 def test_only_what_needs_what_is_missing_is_unfit(
     absent: str, faults: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
@@ -27,9 +27,9 @@ def test_only_what_needs_what_is_missing_is_unfit(
 
     monkeypatch.setattr(series, "diagnose", diagnose)
     assert series.unfit(CASES) == {
-        case.name: f"this machine has no {absent}, which the fault {case.kind} needs"
+        case.name: f"this machine has no {absent}, which the fault {case.steps[-1].fault} needs"
         for case in CASES
         if case.kind in faults
     }
-    assert asked == ["fuse", "netem"]
+    assert asked == ["fuse", "libfaketime", "netem"]
     assert series.unfit([case for case in CASES if case.kind not in faults]) == {}

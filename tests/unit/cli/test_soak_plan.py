@@ -26,7 +26,7 @@ def test_faults_of_the_battery_come_in_turn() -> None:
     assert [step.until.after_s for step in one.steps] == [12.0]
 
 
-def test_without_a_choice_no_fault_needs_disks_of_its_own() -> None:
+def test_without_a_choice_no_fault_needs_a_prepared_cluster() -> None:
     rounds = _plan(SoakOptions(), TARGET).rounds(12.0, 6)
     kinds = {step.fault for one in islice(rounds, 40) for step in one.steps}
     assert {"cut", "kill", "pause"} <= kinds
@@ -45,7 +45,7 @@ def test_one_source_of_faults_is_enough(tmp_path: Path) -> None:
         _plan(SoakOptions(faults="kill-*", search=7), TARGET)
     with pytest.raises(UsageError, match="at least one message"):
         _plan(SoakOptions(rate=0.0), TARGET)
-    with pytest.raises(UsageError, match="need disks of their own"):
+    with pytest.raises(UsageError, match="need disks or clocks of their own"):
         _plan(SoakOptions(faults="power-all*"), TARGET)
 
 
