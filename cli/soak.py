@@ -204,8 +204,8 @@ def _plan(options: SoakOptions, target: Target) -> SoakPlan:
         cases = () if options.faults == "none" else distinct(cases)
         if not cases and options.faults != "none":
             raise UsageError(
-                f"--faults {options.faults!r} matches only faults that need disks or clocks of their own, which a "
-                "soak cannot give; use others, such as isolate-*."
+                f"--faults {options.faults!r} matches only faults that need disks or clocks of their own, "
+                "which a soak cannot give; use others, such as isolate-*."
             )
         rounds = of_cases(cases)
     return SoakPlan(

@@ -36,6 +36,7 @@ from harness.observer.observer import Observer
 from harness.waiting import wait_until
 from nemesis.fault import Injection
 from nemesis.nemesis import Nemesis
+from nemesis.operator import Operator
 from run.client_choice import inside
 from run.clients import NO_CLIENTS, UserClients, choose, stream_spec, transactional
 from run.group_offsets import GroupOffsets
@@ -249,6 +250,11 @@ class Stage:
             abort=self.cluster.check_alive,
         )
 
+    @property
+    def operator(self) -> Operator:
+        """What an operator does to the cluster: elections, reassignments, topics, voters, features."""
+        return self.nemesis.operator(self.cluster, self.dialect)
+
     def group_offsets(self, az: str, group: str) -> GroupOffsets:
         """Commits and fetches of a group's offsets from one AZ's client host, each at a named broker."""
         return GroupOffsets(
@@ -268,7 +274,7 @@ class Stage:
         group has members.
         """
         client, coordinator = self.group_offsets(az, group), self.group_coordinator(group)
-        return self.nemesis.operator(self.cluster, self.dialect).act(
+        return self.operator.act(
             f"set the offset of group {group} in {topic}/{partition} to {offset}",
             mechanism="alter_offsets",
             targets={"partitions": [f"{topic}/{partition}"], "groups": [group], "offset": offset},

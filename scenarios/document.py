@@ -12,6 +12,7 @@ from pathlib import Path
 
 from checkers.partition.fate import LOSSES
 from checkers.verdict import TRANSACTIONS_AND_GROUPS
+from nemesis.operator import Operator
 from run.scenario import Claim, Scenario, speaks_of
 from run.stage import Stage
 from scenarios.catalogue import all_scenarios
@@ -29,6 +30,12 @@ _ARTICLES = {
     "beyond": "Beyond the articles",
     "transactions": "Transactions, consumer groups and idempotence",
 }
+_QUESTIONS = {
+    f"operator.{name}"
+    for name, method in inspect.getmembers(Operator, inspect.isfunction)
+    if method.__annotations__.get("return") != "Injection"
+}
+"""An operator's methods that change nothing."""
 _INTRO = """\
 # Catalogue
 
@@ -214,9 +221,14 @@ def _steps(body: Callable[[Stage], None], depth: int = 0) -> Iterator[str]:
         name = _called(call.func)
         if name == "stage.mark" and len(call.args) > 1:
             yield _text(call.args[1], names)
-        elif name in ("stage.nemesis.operator", "stage.nemesis.add") or name.endswith(").inject"):
+        elif name == "stage.nemesis.add" or name.endswith(").inject"):
             continue  # what it does has a line of its own
-        elif name.startswith(("stage.nemesis.", "operator.")) or name in ("stage.kill", "stage.restart"):
+        elif name.removeprefix("stage.") in _QUESTIONS:
+            continue
+        elif name.startswith(("stage.nemesis.", "stage.operator.", "operator.")) or name in (
+            "stage.kill",
+            "stage.restart",
+        ):
             words = re.sub(r"^(stage\.)?(nemesis\.)?(operator\.)?(act$)?", "", name)
             words = words.replace("_", " ").replace(".", " ").strip()
             arguments = ", ".join(_text(arg, names) for arg in call.args)
@@ -231,7 +243,7 @@ def _called(function: ast.expr) -> str:
     """The name of what is called; of `a.x if ... else a.y`, `a.x or y`."""
     if isinstance(function, ast.IfExp):
         return f"{_called(function.body)} or {_called(function.orelse).rpartition('.')[2]}"
-    return re.sub(r"operator\(.*\)\.", "operator.", ast.unparse(function))
+    return ast.unparse(function)
 
 
 def _calls(node: ast.AST) -> Iterator[ast.Call]:

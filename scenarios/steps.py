@@ -16,6 +16,7 @@ from harness.zookeeper.four_letter import clients
 from run.producer import Producer
 from run.stage import Stage
 from workloads.client.client import BackgroundConsumer
+from workloads.protocol.spec import Via
 
 _SEED_S = 10.0
 """Followers of a cluster that has just started on a busy machine may need seconds for the first fetch."""
@@ -55,6 +56,21 @@ def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[s
         stage.wait_for_isr(topic, *next(spec.replicas for spec in stage.setup.topics if spec.name == topic))
         stage.wait_replicated(topic)
     stage.mark("seeded", f"messages {', '.join(labels)} are on every replica")
+
+
+def durable_producer(
+    stage: Stage, az: str, name: str, *, via: Via = "librdkafka", delivery_timeout_s: float = 60.0
+) -> Producer:
+    """A producer that should lose nothing: acks=all, idempotent, and it retries until a new leader answers."""
+    return stage.producer(
+        az,
+        name,
+        via=via,
+        acks=-1,
+        retries=1000,
+        idempotent=True,
+        delivery_timeout_s=delivery_timeout_s,
+    )
 
 
 def require_controller(stage: Stage, host: str) -> None:
@@ -311,7 +327,7 @@ def wait_read(stage: Stage, readers: Collection[BackgroundConsumer], count: int,
 
 def elect_preferred(stage: Stage, topic: str, leader: str) -> None:
     """Elect the preferred replica, which is on ``leader``; returns when the observer has seen it lead."""
-    stage.nemesis.operator(stage.cluster, stage.dialect).elect(topic, leader=leader)
+    stage.operator.elect(topic, leader=leader)
     stage.wait_for_leader(topic, on=leader)
 
 

@@ -177,6 +177,18 @@ ROWS: tuple[PromiseRow, ...] = (
         "transactions. With `read_uncommitted` it also receives aborted ones.",
         sources=(ISOLATION, KIP_98),
     ),
+    # ---- losses, whatever acks was
+    PromiseRow(
+        name="clock-ahead",
+        classes=("lost", "lost_after_read"),
+        when=("a broker's clock was ahead",),
+        promised=False,
+        brief="retention counts with the broker's clock, which is trusted",
+        says="A broker removes a segment when `retention.ms` have passed from its newest timestamp to the "
+        "time that the broker's own clock shows. If that clock is ahead, records are removed too early; if "
+        "it is the leader's, from every replica.",
+        sources=(RETENTION, RETENTION_CODE),
+    ),
     # ---- losses: acks=0 and acks=1
     PromiseRow(
         name="acks-0",
@@ -280,17 +292,6 @@ ROWS: tuple[PromiseRow, ...] = (
         "and one of them lost what it had not flushed (power loss) or its disk, that one may lead "
         "afterwards, and the message is lost.",
         sources=(UNCLEAN, FLUSH),
-    ),
-    PromiseRow(
-        name="clock-ahead",
-        classes=("lost", "lost_after_read"),
-        when=("a broker's clock was ahead",),
-        promised=False,
-        brief="retention counts with the broker's clock, which is trusted",
-        says="A broker removes a segment when `retention.ms` have passed from its newest timestamp to the "
-        "time that the broker's own clock shows. If that clock is ahead, records are removed too early; if "
-        "it is the leader's, from every replica.",
-        sources=(RETENTION, RETENTION_CODE),
     ),
     PromiseRow(
         name="removed-as-configured",

@@ -23,7 +23,7 @@ _NOTICED_S = 10.0
 _FIRST_LOOK_S = 30.0
 """Brokers look at retention for the first time so long after their start (`log.initial.task.delay.ms`)."""
 _DAYS_AHEAD, _HOURS_BEHIND = 8, 2
-"""By more than Kafka's `log.retention.hours`, and than `log.message.timestamp.after.max.ms` since 4.0 (KIP-1030)."""
+"""More than Kafka's `log.retention.hours`, and than its `log.message.timestamp.after.max.ms` (KIP-1030)."""
 _DUMP = re.compile(rb"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\r?\nFull thread dump ")
 """What HotSpot writes to its output when it gets SIGQUIT."""
 

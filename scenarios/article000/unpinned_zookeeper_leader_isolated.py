@@ -22,7 +22,7 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from run.scenario import Claim, Either, Scenario
 from run.stage import Stage
-from scenarios.steps import move_sessions, require_controller, seed, settle, stand
+from scenarios.steps import durable_producer, move_sessions, require_controller, seed, settle, stand
 
 TOPIC, APART = "t", "a"
 """Replicas (1,2,3), and (3,2), which the cut does not concern."""
@@ -35,13 +35,8 @@ def body(stage: Stage) -> None:
     seed(stage, APART, leader="broker3")
     move_sessions(stage, "zookeeper1", "broker1", "broker3")
     require_controller(stage, "broker3")
-    retrying = stage.producer(
-        "az3",
-        "az3-retry",
-        via="librdkafka",
-        retries=1000,
-        idempotent=True,
-        delivery_timeout_s=3 * stage.timings.harmless_s,
+    retrying = durable_producer(
+        stage, "az3", "az3-retry", delivery_timeout_s=3 * stage.timings.harmless_s
     ).prepare(TOPIC)
     with stage.nemesis.cut("az1 <-> az2"):
         cut = stage.mark("cut", "az1 and az2 no longer see each other; zookeeper1 has lost its leader")

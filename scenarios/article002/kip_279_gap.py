@@ -76,7 +76,7 @@ def _elect_preferred(stage: Stage) -> None:
     cluster = stage.cluster
     if not isinstance(cluster, ZooKeeperCluster):
         raise InvalidRunError("This scenario needs ZooKeeper, by which it asks for an election.")
-    stage.nemesis.operator(cluster, stage.dialect).act(
+    stage.operator.act(
         f"elect preferred leader of {TOPIC}/0",
         mechanism="elect_preferred",
         targets={"partitions": [f"{TOPIC}/0"]},

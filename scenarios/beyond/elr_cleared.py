@@ -29,7 +29,7 @@ def body(stage: Stage) -> None:
     Then an operator elects unclean leaders, of one topic while only the last leader's broker is up.
     """
     seed(stage, *TOPICS, leader=FIRST)
-    operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+    operator = stage.operator
     stage.kill(FIRST)
     for topic in TOPICS:
         stage.wait_for_isr(topic, 1)

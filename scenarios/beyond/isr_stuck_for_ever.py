@@ -90,7 +90,7 @@ def _note(stage: Stage, stuck: list[TopicPartition]) -> None:
 
 
 def _cure(stage: Stage, stuck: list[TopicPartition]) -> None:
-    operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+    operator = stage.operator
     for topic, number in stuck:
         operator.reassign(topic, _reordered(stage, topic, number), number)
     stage.mark("cured", "the replicas were put in another order, which gives the leader a new start")

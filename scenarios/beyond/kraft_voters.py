@@ -20,7 +20,6 @@ from checkers.claims.builders import (
 from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.waiting import wait_until
-from nemesis.operator import Operator
 from run.producer import Producer
 from run.scenario import Claim, Scenario
 from run.stage import Stage
@@ -32,13 +31,9 @@ THREE, TWO = [11, 12, 13], [11, 12]
 """Node ids of the voters: the first two controllers, and the third one."""
 
 
-def _operator(stage: Stage) -> Operator:
-    return stage.nemesis.operator(stage.cluster, stage.dialect)
-
-
 def _mark(stage: Stage, name: str, text: str) -> int:
     """A mark with the voters as the quorum's leader describes them."""
-    voters = _operator(stage).voters()
+    voters = stage.operator.voters()
     return stage.mark(name, f"{text}; voters {', '.join(map(str, voters))}", voters=list(voters))
 
 
@@ -86,7 +81,7 @@ def _begin(stage: Stage) -> Producer:
 
 def _removed_while_isolated(stage: Stage) -> None:
     """Cut a follower's AZ off, remove its controller, heal, add it again; then the leader dies."""
-    writer, operator = _begin(stage), _operator(stage)
+    writer, operator = _begin(stage), stage.operator
     with stage.nemesis.isolate("az3"):
         stage.mark("cut", "az3 with controller3 is cut off")
         stage.wait_for_isr(TOPIC, 1, 2, within_s=stage.timings.shrink_s)
@@ -115,7 +110,7 @@ def _removed_while_isolated(stage: Stage) -> None:
 
 def _removed_then_another_lost(stage: Stage) -> None:
     """Remove a controller that works, so that two vote; then the leader dies, returns, and the third is added."""
-    writer, operator = _begin(stage), _operator(stage)
+    writer, operator = _begin(stage), stage.operator
     operator.remove_voter("controller3")
     _mark(stage, "removed", "controller3 is removed, and runs")
     stage.nemesis.kill("controller2")

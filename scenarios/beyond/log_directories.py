@@ -26,7 +26,7 @@ STAND_S = 5.0
 def body(stage: Stage) -> None:
     """Place the replicas; let the leader be ahead of its followers; fill the disk; free it; restart."""
     seed(stage, SPARED, HIT, ALONE)
-    operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+    operator = stage.operator
     for topic, folder in ((SPARED, DATA), (HIT, SECOND_DATA), (ALONE, SECOND_DATA)):
         operator.move_replica(topic, "broker1", folder)
         stage.wait_replicated(topic)

@@ -25,7 +25,7 @@ WAITS_S = 3.0
 def body(stage: Stage) -> None:
     """Reassign, elect the preferred leader, move the controller; then force an unclean election."""
     seed(stage, MOVED, FORCED)
-    operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+    operator = stage.operator
     operator.reassign(MOVED, (2, 1, 3))
     stage.wait_for_leader(MOVED, on="broker1")
     stage.mark("reassigned", "broker2 is the preferred leader now; broker1 still leads")

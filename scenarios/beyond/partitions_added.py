@@ -48,7 +48,7 @@ def body(stage: Stage) -> None:
         _send_until_received(stage, first, name, OLD, member, HANDED_S)
     stage.mark("running", "both groups receive messages")
 
-    operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+    operator = stage.operator
     for topic in stage.setup.topics:
         operator.add_partitions(topic)
     stage.mark("added", "each topic has another partition")

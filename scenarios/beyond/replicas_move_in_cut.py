@@ -13,10 +13,9 @@ from harness.cluster.setup import Setup
 from harness.kafka.model import Topic
 from harness.lab.model import DATA, SECOND_DATA
 from harness.waiting import wait_until
-from nemesis.operator import Operator
 from run.scenario import Claim, Expected, Scenario
 from run.stage import Stage
-from scenarios.steps import seed, settle, stand
+from scenarios.steps import durable_producer, seed, settle, stand
 
 SECTION = "beyond the articles"
 T = "moved"
@@ -27,39 +26,27 @@ STAND_S = 20.0
 """Longer than the broker waits between two requests to the controller (10 s at most)."""
 
 
-def _operator(stage: Stage) -> Operator:
-    return stage.nemesis.operator(stage.cluster, stage.dialect)
-
-
 def _in_words(folders: dict[str, bool]) -> str:
     return ", ".join(f"copied to {name}" if copied else name for name, copied in sorted(folders.items()))
 
 
 def _mark(stage: Stage, name: str, text: str) -> int:
     """A mark with the directories in which each broker has its replica."""
-    folders = {broker: _in_words(_operator(stage).replica_folders(T, broker)) for broker in (DEPOSED, LEADER)}
+    folders = {broker: _in_words(stage.operator.replica_folders(T, broker)) for broker in (DEPOSED, LEADER)}
     where = "; ".join(f"{broker}: {folder}" for broker, folder in folders.items())
     return stage.mark(name, f"{text} ({where})", **folders)
 
 
 def body(stage: Stage) -> None:
     """Cut the leader's AZ off; move its replica and that of the next leader; heal; let it lead again."""
-    operator = _operator(stage)
+    operator = stage.operator
     seed(stage, T)
     for broker in (DEPOSED, LEADER):
         operator.move_replica(T, broker, DATA)
     stage.wait_replicated(T)
     _mark(stage, "placed", "both replicas are in the first directory")
     ahead = stage.producer("az1", "az1-ahead", DEPOSED, acks=1)
-    writer = stage.producer(
-        "az2",
-        "az2-acks-all",
-        via="librdkafka",
-        acks=-1,
-        retries=1000,
-        idempotent=True,
-        delivery_timeout_s=60.0,
-    )
+    writer = durable_producer(stage, "az2", "az2-acks-all")
     with stage.nemesis.isolate("az1"):
         stage.mark("cut", f"{DEPOSED} is cut off")
         for label in ("c", "d"):

@@ -14,7 +14,7 @@ from harness.kafka.model import Topic
 from run.producer import Producer
 from run.scenario import Claim, Scenario
 from run.stage import Stage
-from scenarios.steps import awaited, seed, settle, stand
+from scenarios.steps import awaited, durable_producer, seed, settle, stand
 from workloads.protocol.spec import Via
 
 SECTION = "beyond the articles"
@@ -37,10 +37,7 @@ def body(stage: Stage) -> None:
     seed(stage, T)
     libraries: tuple[tuple[str, Via], ...] = (("az2", "librdkafka"), ("az3", "java"))
     writers = tuple(
-        stage.producer(
-            az, f"{az}-{via}", via=via, acks=-1, retries=1000, idempotent=True, delivery_timeout_s=90.0
-        )
-        for az, via in libraries
+        durable_producer(stage, az, f"{az}-{via}", via=via, delivery_timeout_s=90.0) for az, via in libraries
     )
     _write(writers, "before", 5)
     ready = stage.mark("ready", "the brokers look nothing up until a connection fails")
@@ -54,7 +51,7 @@ def body(stage: Stage) -> None:
     stage.restart(RETURNED)
     stage.wait_for_isr(T, 1, 2, 3, within_s=stage.timings.converge_s)
     stage.mark("back", f"{RETURNED} is in sync, at another address")
-    stage.nemesis.operator(stage.cluster, stage.dialect).elect(T, leader=RETURNED)
+    stage.operator.elect(T, leader=RETURNED)
     stage.mark("leads", "it leads again")
     awaited(lambda: stage.wait_for_isr(T, 1, within_s=stage.timings.shrink_s))
     stage.mark("alone", "the followers have not fetched from it for a while")

@@ -18,7 +18,7 @@ from run.producer import Producer
 from run.scenario import Claim, Either, Expected, Scenario
 from run.shares import configure_share_group, wait_until_done
 from run.stage import Stage
-from scenarios.steps import settle, stand
+from scenarios.steps import durable_producer, settle, stand
 from workloads.client.client import ShareMember
 from workloads.protocol.spec import ShareAnswer, Via
 
@@ -54,15 +54,7 @@ def _group(
         share_auto_offset_reset="earliest",
         share_record_lock_duration_ms=str(int(lock_s * 1000)),
     )
-    writer = stage.producer(
-        writer_in,
-        f"{writer_in}-writer",
-        via="librdkafka",
-        acks=-1,
-        retries=1000,
-        idempotent=True,
-        delivery_timeout_s=60.0,
-    )
+    writer = durable_producer(stage, writer_in, f"{writer_in}-writer")
     one = stage.start_share_member("az1", GROUP, T, answers=az1, via=via)
     other = stage.start_share_member("az3", GROUP, T, via=via)
     for member in (one, other):

@@ -106,7 +106,7 @@ def _az_cut(stage: Stage) -> None:
 
 
 def _finalize(stage: Stage, levels: _Levels) -> None:
-    stage.nemesis.operator(stage.cluster, stage.dialect).set_feature(_FEATURE, levels.newest("broker1"))
+    stage.operator.set_feature(_FEATURE, levels.newest("broker1"))
     levels.mark("finalized", "the new metadata.version is in force", "broker1")
 
 

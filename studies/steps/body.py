@@ -181,7 +181,7 @@ class Body:
         for topic in self.stage.setup.internal_topics:
             state = self.stage.state(topic.name)
             if state is not None and state.leader != topic.replicas[0]:
-                operator = self.stage.nemesis.operator(self.stage.cluster, self.stage.dialect)
+                operator = self.stage.operator
                 first = broker_name(topic.replicas[0])
                 self._quietly(partial(operator.elect, topic.name, leader=first))
 
@@ -497,7 +497,7 @@ class Body:
             try:
                 if state.leader < 0:
                     stage.mark("operator", f"elect an unclean leader of {key}")
-                    stage.nemesis.operator(stage.cluster, stage.dialect).elect(*key, kind="unclean")
+                    stage.operator.elect(*key, kind="unclean")
                 elif state.leader not in restarted:
                     leader = broker_name(state.leader)
                     restarted.add(state.leader)

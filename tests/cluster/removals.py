@@ -35,7 +35,7 @@ def body(stage: Stage) -> None:
             writer.must_send(topic, f"{topic}-{number}")
         if number % 10 == 9:
             stand(stage, stage.mark(f"sent-{number}"), SEGMENT_S)
-    operator = stage.nemesis.operator(stage.cluster, stage.dialect)
+    operator = stage.operator
     operator.delete_records(DELETED, KEPT_FROM)
     operator.delete_topic(GONE)
     operator.delete_topic(AGAIN)

@@ -261,7 +261,7 @@ def test_zookeeper_is_not_upgraded_with_kafka() -> None:
 
 
 def test_a_wrong_clock_is_prepared_and_lasts_until_brokers_have_looked_at_retention() -> None:
-    """That is 30 s after their start, and each second from then on; other faults last as the time-outs ask."""
+    """That is 30 s after their start; other faults last as the time-outs ask."""
     by_name = {case.name: case for case in cases(mode="kraft")}
     topology = THREE_AZS.topology("kraft")
     ahead, back = (by_name[f"clock-{way}-broker1.roles-elsewhere"] for way in ("ahead", "back"))

@@ -14,7 +14,13 @@ CASES = battery(THREE_AZS.topology("kraft"), "kraft")
 
 
 @pytest.mark.parametrize(
-    ("absent", "faults"), [("", ()), ("netem", ("delay",)), ("fuse", ("disk_stalled", "disk_slow")), ("libfaketime", ("clock-ahead", "clock-back"))]
+    ("absent", "faults"),
+    [
+        ("", ()),
+        ("netem", ("delay",)),
+        ("fuse", ("disk_stalled", "disk_slow")),
+        ("libfaketime", ("clock-ahead", "clock-back")),
+    ],
 )
 def test_only_what_needs_what_is_missing_is_unfit(
     absent: str, faults: tuple[str, ...], monkeypatch: pytest.MonkeyPatch

@@ -202,6 +202,13 @@ CASES: dict[str, Callable[[], Expected]] = {
         "clock-ahead",
         {"offset": 3, "cause": "clock_ahead"},
     ),
+    "acks=1, removed by a broker whose clock was ahead": lambda: Expected(
+        _begins_at(4, _acks(1).state(1, 1, 0, 1, 2, 3)),
+        "lost",
+        "not promised",
+        "clock-ahead",
+        {"offset": 3, "cause": "clock_ahead"},
+    ),
     "acks=all, at the log start offset": lambda: Expected(
         _begins_at(3, _acks(-1).state(1, 1, 0, 1, 2, 3)), "lost", "broken", "committed", {"offset": 3}
     ),
