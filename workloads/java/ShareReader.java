@@ -7,21 +7,24 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
 import org.apache.kafka.clients.consumer.AcknowledgeType;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaShareConsumer;
+import org.apache.kafka.clients.consumer.ShareConsumer;
 import org.apache.kafka.common.TopicIdPartition;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /**
- * One KafkaShareConsumer with explicit acknowledgement, and the thread that polls it. Compiles against
+ * One share consumer with explicit acknowledgement, and the thread that polls it. Compiles against
  * kafka-clients 4.2 and later; `Agent` finds it by its name.
  *
  * It acknowledges the records of a poll before the next one, each by the answer that its offset has in turn. A
@@ -31,6 +34,7 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
  */
 final class ShareReader implements Agent.Reader {
     private final Agent.Request request;
+    private final Function<Properties, ShareConsumer<byte[], byte[]>> library;
     private final int number;
     private final List<AcknowledgeType> answers = new ArrayList<>();
     private final CountDownLatch ended = new CountDownLatch(1);
@@ -38,14 +42,20 @@ final class ShareReader implements Agent.Reader {
     private volatile boolean stop;
     private boolean hold;
     private Agent.Request told;
-    private KafkaShareConsumer<byte[], byte[]> consumer;
+    private ShareConsumer<byte[], byte[]> consumer;
     /** The offsets that polls have returned. */
     private final Map<TopicPartition, Set<Long>> handed = new HashMap<>();
     /** The records that it renewed after the last poll. */
     private Set<String> renewed = new HashSet<>();
 
     ShareReader(Agent.Request request) {
+        this(request, properties -> new KafkaShareConsumer<>(
+            properties, new ByteArrayDeserializer(), new ByteArrayDeserializer()));
+    }
+
+    ShareReader(Agent.Request request, Function<Properties, ShareConsumer<byte[], byte[]>> library) {
         this.request = request;
+        this.library = library;
         this.number = request.number("consumer");
         for (String answer : request.<String>list("answers")) {
             answers.add(type(answer));
@@ -92,8 +102,7 @@ final class ShareReader implements Agent.Reader {
 
     private void run() {
         try {
-            consumer = new KafkaShareConsumer<>(
-                request.properties(), new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            consumer = library.apply(request.properties());
             consumer.setAcknowledgementCommitCallback(this::answered);
             consumer.subscribe(request.<String>list("subscribe"));
             request.done();
