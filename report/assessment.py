@@ -19,6 +19,7 @@ from report.model.assessed import NOT_RUN, AssessmentDocument, azs_of
 from report.model.shapes import AssessmentShape, shaped
 
 _STYLES = {"broken": "bold red", "lost": "red", "at risk": "yellow", "unknown": "yellow"}
+_GROUP = "group: no read (s)"
 _RARE = ("duplicates", "out of order")
 """Columns that are left out where they would say nothing but 0."""
 
@@ -64,6 +65,14 @@ def legend(document: AssessmentDocument) -> list[str]:
         f"no write, no read: the longest time in which clients in the AZ could not write to (with "
         f"{described}) or read from a partition; *: until the fault was healed; ~: it varies from run to "
         f"run; a–b: in the best and in the worst of several runs",
+        *(
+            [
+                "group: the longest time in which the consumer group of a topic, with a member in each AZ, "
+                "received nothing of a partition"
+            ]
+            if _has_groups(document)
+            else []
+        ),
         "failover: from the fault until partitions that lost their leader had another; full ISR: from the "
         "heal until every replica was in sync",
     ]
@@ -137,6 +146,7 @@ def _columns(document: AssessmentDocument) -> list[Column]:
         Column(heading="promise", parts=producers),
         *(Column(heading=heading, parts=producers, right=True) for heading in _RARE),
         *(Column(heading=heading, parts=azs, right=True) for heading in ("no write (s)", "no read (s)")),
+        *([Column(heading=_GROUP, right=True)] if _has_groups(document) else []),
         Column(heading="time (s)", parts=("failover", "full ISR"), right=True),
         Column(heading="note", prose=True),
     ]
@@ -151,6 +161,11 @@ def _shown_headings(document: AssessmentDocument) -> set[str]:
     return {column.heading for column in table(document).columns}
 
 
+def _has_groups(document: AssessmentDocument) -> bool:
+    """Whether the runs had consumer groups: those on clusters of others have none."""
+    return any(line.get("group") for line in document["lines"])
+
+
 def _has_topics(document: AssessmentDocument) -> bool:
     return any(line.get("topics") for line in document["lines"])
 
@@ -162,6 +177,7 @@ def _rows(document: AssessmentDocument) -> Iterator[tuple[Cell, ...]]:
         producers=document["producers"],
         azs=tuple(azs_of(document)),
         topics=_has_topics(document),
+        groups=_has_groups(document),
     )
     by_fault: dict[str, list[Mapping[str, Any]]] = {}
     for line in document["lines"]:
@@ -183,6 +199,7 @@ class _Shown:
     producers: Sequence[str]
     azs: Sequence[str]
     topics: bool
+    groups: bool
 
     def row(self, line: Mapping[str, Any]) -> tuple[Cell, ...]:
         """The cells."""
@@ -192,7 +209,8 @@ class _Shown:
         if line["status"] != "measured":
             each, az = (NONE,) * len(producers), (NONE,) * len(azs)
             note = Text(f"{line['status']}: {line['reason']}", "yellow")
-            return (*names, *topic, each, each, each, each, az, az, (NONE, NONE), note)
+            group = (NONE,) if self.groups else ()
+            return (*names, *topic, each, each, each, each, az, az, *group, (NONE, NONE), note)
         described, of_run = settings[producers[0]], not line.get("topic")
         varies = bool(line.get("varies"))
         return (
@@ -203,6 +221,7 @@ class _Shown:
             tuple(_count(settings.get(name), "out_of_order") for name in producers),
             tuple(_gap(described["writes"].get(az), varies=varies) for az in azs),
             tuple(_gap(line["reads"].get(az), varies=varies) for az in azs),
+            *([_gap(line.get("group"), varies=varies)] if self.groups else []),
             (
                 NONE if line["failover_s"] is None else f"{line['failover_s']:.1f}",
                 _recovered(line) if of_run else NONE,

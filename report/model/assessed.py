@@ -37,6 +37,10 @@ class Pause:
     """The placement in which it was that long."""
 
 
+_GROUP = "group"
+"""Of a line: the pause of the consumer groups."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loss:
     """The most acknowledged messages that a producer setting lost in any placement."""
@@ -65,6 +69,8 @@ class FaultCost:
     """The worst judgement of the described producer's messages."""
     writes: Sequence[Pause]
     reads: Sequence[Pause]
+    groups: Sequence[Pause]
+    """The one of the consumer groups; none if the runs had no group."""
     failover_s: float | None
     full_isr_s: float | None
     recovered: bool
@@ -206,7 +212,7 @@ def _costs(document: AssessmentDocument) -> Iterator[FaultCost]:
             gap["seconds"]
             for line in document["lines"]
             for gaps in (line["reads"], *(one["writes"] for one in line["settings"].values()))
-            for gap in gaps.values()
+            for gap in (*gaps.values(), *([line[_GROUP]] if line.get(_GROUP) else []))
         ),
         default=0.0,
     )
@@ -226,6 +232,12 @@ def _costs(document: AssessmentDocument) -> Iterator[FaultCost]:
             promise=max((one["promise"] for one in own), key=PROMISES.index, default="–"),
             writes=_pauses(measured, [one["writes"] for one in own], azs, longest_s),
             reads=_pauses(measured, [line["reads"] for line in measured], azs, longest_s),
+            groups=_pauses(
+                measured,
+                [{_GROUP: group} if (group := line.get(_GROUP)) else {} for line in measured],
+                {_GROUP: "a group"},
+                longest_s,
+            ),
             failover_s=max((s for line in measured if (s := line["failover_s"]) is not None), default=None),
             full_isr_s=max((s for s in recoveries if s is not None), default=None),
             recovered=None not in recoveries,

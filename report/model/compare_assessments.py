@@ -221,7 +221,11 @@ def _cells(one: FaultCost, other: FaultCost) -> Iterator[tuple[Difference, int, 
         ranks = [PROMISES.index(cost.promise) for cost in (one, other)]
         size = 3 if "broken" in (one.promise, other.promise) else 0
         yield Difference(_PROMISE, one.promise, other.promise), size, ranks[1] > ranks[0]
-    for heading, pauses in (("no write", (one.writes, other.writes)), ("no read", (one.reads, other.reads))):
+    for heading, pauses in (
+        ("no write", (one.writes, other.writes)),
+        ("no read", (one.reads, other.reads)),
+        ("no read", (one.groups, other.groups)),
+    ):
         by_az = [{pause.name: pause for pause in of} for of in pauses]
         for az in by_az[0]:
             if az in by_az[1]:

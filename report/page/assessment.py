@@ -45,6 +45,7 @@ def assessment_page(document: AssessmentDocument, link: Link = lambda run: "") -
         "assessment.js",
         document=document,
         costs=[cost for cost in costs if not cost.pending],
+        groups=any(cost.groups for cost in costs),
         pending=[cost.says for cost in costs if cost.pending],
         rows=rows,
         columns=table(document).columns[1:],

@@ -40,6 +40,7 @@ DRAIN_S = 10.0
 _LEAST_IN_SYNC = "min.insync.replicas"
 _TOPICS_NAMED = 3
 """How many topics a note names."""
+_OFFSETS_REPLICAS = 3
 _MARGIN_S = 3.0
 _REQUEST = "request.timeout.ms"
 _UPGRADE = (
@@ -291,12 +292,29 @@ def setup(case: Case, topology: Topology, settings: Settings, number: int = 1) -
         own_clocks=case.prepared("clocks", topology),
         upgrade_to=case.upgraded.to if case.upgraded else "",
         upgraded=case.upgraded.hosts if case.upgraded else (),
+        offsets_log=_offsets_log(topology),
         stream_rate=0.0,
         for_layout=True,
         follows=(DEFAULT_FACTOR,),
-        without=("groups", "transactions"),
+        without=("transactions",),
         read_back=False,
     )
+
+
+def group_of(topic: Topic) -> str:
+    """The name of a topic's consumer group: each run on a cluster has topics, and so groups, of its own."""
+    return f"{topic.name}-group"
+
+
+def _offsets_log(topology: Topology) -> tuple[int, ...]:
+    """Replicas of `__consumer_offsets`, in different AZs if possible; the first one coordinates all groups.
+
+    It is the same for all cases, because a cluster serves several.
+    """
+    brokers = topology.role("broker")
+    azs = [[host.node_id for host in brokers if host.az == az] for az in topology.azs]
+    in_turn = (node_id for one_each in itertools.zip_longest(*azs) for node_id in one_each if node_id)
+    return tuple(itertools.islice(in_turn, _OFFSETS_REPLICAS))
 
 
 def _topic(assessed: AssessedTopic, case: Case, topology: Topology, settings: Settings, number: int) -> Topic:

@@ -1,7 +1,8 @@
 """The clients of every run of an assessment, and when its fault begins.
 
 In every AZ, a producer of each setting writes to all partitions of each topic at a steady rate, and a
-consumer reads them, from before the fault until after the recovery. Besides the marks of the body
+consumer reads them, from before the fault until after the recovery. A consumer group per topic, with a member
+in every AZ, shares the topic's partitions among its members. Besides the marks of the body
 (`studies.steps.body`), these say what is measured later:
 
 | mark | text |
@@ -9,11 +10,12 @@ consumer reads them, from before the fault until after the recovery. Besides the
 | `led-inside`, `led-outside` | a partition and its topic's described name, `orders-2/0/orders`, by where its
 first leader is |
 | `reader-az1` | the number of the AZ's consumer |
+| `member-az1` | the number of the AZ's member of a topic's group |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.clock import now_ns
@@ -26,6 +28,7 @@ from studies.assess.battery import Case
 from studies.assess.described import (
     DRAIN_S,
     default_times,
+    group_of,
     hold_s,
     led_inside,
     recovery_s,
@@ -71,6 +74,7 @@ class Load:
     rate: float
     """Messages per second of each producer to each partition."""
     readers: list[BackgroundConsumer] = field(default_factory=list)
+    """Consumers, and members of groups."""
 
     def warm_up(self) -> None:
         """Start all, and wait until all work. Raises WaitTimeoutError."""
@@ -99,6 +103,7 @@ class Load:
             number = reader.consumer.reader
             stage.journal.mark(f"reader-{az}", str(number), reader=number, az=az)
             due.append((lambda reader=reader: reader.progress().count, 2 * len(partitions)))  # type: ignore[misc]
+        due += self._join_groups()
         wait_until(
             lambda: [count() for count, _ in due],
             accept=lambda counts: all(
@@ -109,6 +114,25 @@ class Load:
             awaiting="every producer and every consumer to work",
             abort=stage.cluster.check_alive,
         )
+
+    def _join_groups(self) -> Iterator[tuple[Callable[[], int], int]]:
+        """Start a group per topic; how many messages each has received, and how many are enough."""
+        stage = self.stage
+        for topic in stage.setup.topics if stage.setup.offsets_log else ():
+            members = []
+            for az in (az for az in stage.lab.topology.azs if az in stage.clients):
+                name = f"{az}-{topic.name}-member"
+                member = stage.start_member(
+                    az, group_of(topic), topic.name, partitions=topic.partitions, name=name
+                )
+                number = member.consumer.reader
+                stage.journal.mark(f"member-{az}", str(number), member=number, az=az)
+                members.append(member)
+            self.readers += members
+            yield (
+                lambda members=members: sum(member.progress().count for member in members),  # type: ignore[misc]
+                2 * topic.partitions,
+            )
 
     def settle(self) -> None:
         """Change nothing for a while. If the fault may end a ZooKeeper session, wait until it was prolonged.

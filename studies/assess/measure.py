@@ -24,6 +24,7 @@ from checkers.spark.session import settings_for_small_data
 from checkers.spark.views import as_rows
 from checkers.tables.output import FINDING, LIFE
 from checkers.tables.source import open_source, read_small
+from checkers.verdict import TRANSACTIONS_AND_GROUPS
 from harness.history.schema import TABLES, views
 from studies.assess.promised import promised
 
@@ -93,7 +94,8 @@ WHERE f.class = 'out_of_order' AND l.sent_ns >= s.begin_ns GROUP BY f.run, led.d
 FROM findings f JOIN {_LED} led ON f.run = led.run AND f.topic = led.topic AND f.partition = led.partition
 JOIN {_SPAN} s ON f.run = s.run LEFT JOIN writers w ON f.run = w.run AND f.writer = w.writer
 LEFT JOIN life l ON f.run = l.run AND f.writer = l.writer AND f.seq = l.seq
-WHERE f.class NOT IN ('out_of_order', 'duplicated') OR coalesce(l.sent_ns, s.begin_ns) >= s.begin_ns
+WHERE f.class NOT IN {TRANSACTIONS_AND_GROUPS}
+AND (f.class NOT IN ('out_of_order', 'duplicated') OR coalesce(l.sent_ns, s.begin_ns) >= s.begin_ns)
 GROUP BY f.run, led.described, led.led, setting, f.promise, f.promise_row, f.known_bug, f.class""",
         "findings": """SELECT run, class, count(*) AS findings FROM findings
 WHERE class NOT IN ('lost', 'lost_after_read', 'overwritten', 'duplicated', 'out_of_order')
@@ -117,6 +119,13 @@ GROUP BY l.run, led.described, led.led, az, setting, second""",
     (SELECT run, from_json(facts, 'reader int, az string') AS fact FROM marks) m
     ON r.run = m.run AND m.fact.reader = r.reader""",
             by="az",
+        ),
+        "groups": _gaps(
+            "group",
+            """SELECT r.run, r.topic, r.partition, 'group' AS readers, r.ns FROM reads r JOIN
+    (SELECT run, from_json(facts, 'member int') AS fact FROM marks) m
+    ON r.run = m.run AND m.fact.member = r.reader""",
+            by="readers",
         ),
         "failover": f"""WITH led AS {_LED}, span AS {_SPAN},
 first AS (SELECT t.run, t.topic, t.partition, max_by(t.leader, t.ns) AS leader FROM truth t

@@ -104,6 +104,8 @@ class CaseLine:
     runs: tuple[str, ...] = ()
     settings: Mapping[str, ProducerOutcome] = field(default_factory=dict)
     reads: Mapping[str, Gap] = field(default_factory=dict)
+    group: Gap | None = None
+    """The longest time in which a topic's group, all members together, received nothing of a partition."""
     rates: WriteRates = field(default_factory=WriteRates)
     """Of the run in which the described producer waited longest for an acknowledgement."""
     failover_s: float | None = None
@@ -240,7 +242,8 @@ def _line_about(
             )
             for name in sorted({str(row["setting"]) for row in rows("messages")}, key=described.__ne__)
         },
-        reads=_gaps(rows("reads"), "read_gap_s"),
+        reads=_gaps(rows("reads"), "read_gap_s", by="az"),
+        group=_gaps(rows("groups"), "group_gap_s", by="readers").get("group"),
         rates=_rates(rows("rates"), rows("writes"), described),
         partitions=_most(rows("failover"), "partitions"),
         failover_s=max(failovers, default=None),
@@ -279,7 +282,7 @@ def _setting(
     return ProducerOutcome(
         **{count: _most(of_setting, count) for count in COUNTS},
         out_of_order=_most([row for row in order if row["setting"] == name], "out_of_order"),
-        writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s"),
+        writes=_gaps([row for row in writes if row["setting"] == name], "write_gap_s", by="az"),
         promise=promise,
         rows=rows,
         known_bugs=tuple(sorted({str(row["known_bug"]) for row in judged if row["known_bug"]})),
@@ -304,14 +307,14 @@ def _promise(judged: Sequence[MeasureRow], applied: Sequence[MeasureRow]) -> tup
     return "kept" if applied else "unknown", tuple(sorted({str(row["promise_row"]) for row in applied}))
 
 
-def _gaps(rows: Sequence[MeasureRow], column: str) -> dict[str, Gap]:
-    """By AZ, the longest gap of any topic, in the worst and in the best run."""
-    by_az: dict[str, dict[object, MeasureRow]] = {}
+def _gaps(rows: Sequence[MeasureRow], column: str, *, by: str) -> dict[str, Gap]:
+    """By the values of a column, the longest gap of any topic, in the worst and in the best run."""
+    by_name: dict[str, dict[object, MeasureRow]] = {}
     for row in rows:
-        runs = by_az.setdefault(str(row["az"]), {})
+        runs = by_name.setdefault(str(row[by]), {})
         if row["run"] not in runs or row[column] > runs[row["run"]][column]:
             runs[row["run"]] = row
-    return {az: _worst_gap(list(runs.values()), column) for az, runs in sorted(by_az.items())}
+    return {name: _worst_gap(list(runs.values()), column) for name, runs in sorted(by_name.items())}
 
 
 def _rates(rates: Sequence[MeasureRow], writes: Sequence[MeasureRow], described: str) -> WriteRates:

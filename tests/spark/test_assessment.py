@@ -43,6 +43,8 @@ def history() -> History:
         {"led": "inside", "topic": "t", "partition": 0, "described": "audit"},
         {"led": "outside", "topic": "t", "partition": 1, "described": "orders"},
         {"reader": 9, "az": "az2"},
+        {"member": 10, "az": "az1"},
+        {"member": 11, "az": "az2"},
     ):
         made.add("marks", ns=int(0.5 * S), name="clients", facts=json.dumps(facts))
     for second, name, text in (
@@ -123,6 +125,8 @@ def history() -> History:
         made.read(offset, offset + 1, second * S, reader=9)
     for offset, second in enumerate((8, 11, 14)):
         made.read(offset, offset + 1, second * S, reader=8)
+    for offset, (second, member) in enumerate(((2, 10), (5, 10), (11, 11), (15, 11))):
+        made.read(offset, offset + 1, second * S, reader=member)
     return made
 
 
@@ -215,6 +219,12 @@ def test_gaps_of_writes(measures: Measures) -> None:
 
 def test_gaps_of_reads(measures: Measures) -> None:
     assert rows(measures, "reads") == [{**AUDIT, "az": "az2", "read_gap_s": 11.0, "lasted_until_heal": True}]
+
+
+def test_gaps_of_groups_are_those_of_all_members_together(measures: Measures) -> None:
+    """One member receives nothing from 5 s on, but another one takes over at 11 s."""
+    gap = {"group_gap_s": 6.0, "lasted_until_heal": False}
+    assert rows(measures, "groups") == [{**AUDIT, "readers": "group", **gap}]
 
 
 def test_failover_is_from_the_fault_to_another_leader(measures: Measures) -> None:

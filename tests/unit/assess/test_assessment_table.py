@@ -69,6 +69,7 @@ def measures(
             for second in seconds
         ],
         "reads": [{**key, "az": "az1", "read_gap_s": 14.0, "lasted_until_heal": True}],
+        "groups": [],
         "failover": [{**key, "moved": 1, "partitions": 1, "failover_s": 8.8}],
         "recovery": [{"run": run, "fault_s": 13.0, "recovery_s": recovery}],
         "busy": [{"run": run, "busy_percent": busy}],
@@ -97,6 +98,7 @@ def test_a_line_has_the_numbers_of_its_run() -> None:
     assert (line.settings["acks=1"].lost, line.settings["acks=1"].out_of_order) == (120, 8)
     assert list(line.settings["acks=all"].writes) == ["az1", "az2", "az3"]
     assert line.settings["acks=all"].writes["az1"].until_heal
+    assert line.group is None
     assert line.findings == {"diverged": 1}
 
 
@@ -449,6 +451,19 @@ def test_rows_of_topics_that_differ() -> None:
     ]
     alike = markdown(document(two_topics()))
     assert [line.split("|")[4].strip() for line in alike.splitlines() if "|" in line][2:] == ["all"]
+
+
+def test_groups_have_a_column_where_runs_had_any() -> None:
+    measured = measures()
+    gap = {"group_gap_s": 17.5, "lasted_until_heal": True}
+    measured["groups"] = [{"run": "a/1", "topic": "orders", "led": "inside", "readers": "group", **gap}]
+    text = markdown(document(measured))
+    heading, _, row = (
+        [cell.strip() for cell in line.split("|")] for line in text.splitlines() if "|" in line
+    )
+    assert row[heading.index("group: no read (s)")] == "18*"
+    assert "a member in each AZ" in text
+    assert "group" not in markdown(document(measures()))
 
 
 def shown(measured: dict[str, Any], width: int = 0) -> list[str]:
