@@ -265,7 +265,8 @@ class Operator:
     def create_topic(self, topic: Topic, *, within_s: float = 30.0) -> Injection:
         """Create a topic again that `delete_topic` has deleted, and wait until each partition has a leader.
 
-        Raises UsageError for another topic: the history follows the topics of the set-up.
+        So it does with a new one without replicas (`Topic("placed", (), partitions=10)`): Kafka chooses them,
+        and the history does not follow it. Raises UsageError for another topic that is not of the set-up.
         """
         return self._add(CreateTopic(self._requests, topic, within_s))
 
@@ -679,12 +680,12 @@ class DeleteTopic(OperatorAction):
 
 
 class CreateTopic(OperatorAction):
-    """A topic that was deleted, created again."""
+    """A topic that was deleted, created again, or a new one whose replicas Kafka chooses."""
 
     def __init__(self, requests: Requests, topic: Topic, within_s: float) -> None:
         """Raises UsageError for another topic: the history follows the topics of the set-up."""
         deleted = requests.registry.deleted_topics
-        if topic.name not in deleted:
+        if topic.name not in deleted and topic.replicas:
             raise UsageError(f"The topic {topic.name!r} was not deleted; `create_topic` creates it again.")
 
         def ask() -> None:

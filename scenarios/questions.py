@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 QUESTIONS: Mapping[str, tuple[str, ...]] = {
-    "Is anything found where nothing is wrong?": ("no-fault", "canary"),
+    "Is anything found where nothing is wrong?": ("no-fault", "canary", "topic-placed-by-kafka"),
     "What does losing an AZ cost?": (
         "leader-az-isolated",
         "leader-az-isolated-acks-all",
@@ -57,6 +57,8 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "controller-without-zookeeper",
         "unpinned-zookeeper-leader-isolated",
         "clients-notice",
+        "bootstrap-servers",
+        "clients-notice-after-a-minute",
         "kraft-followers-die",
         "kraft-follower-controller-returns",
         "kraft-quorum-lost",
@@ -92,6 +94,7 @@ QUESTIONS: Mapping[str, tuple[str, ...]] = {
         "zookeeper-disk-stalled",
         "power-cut",
         "power-cut-flushed",
+        "power-cut-uneven",
         "last-replica-wiped",
         "kraft-last-replica-wiped",
         "kraft-last-replica-wiped-elr-killed",

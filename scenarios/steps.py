@@ -59,12 +59,16 @@ def seed(stage: Stage, *topics: str, leader: str = "broker1", labels: Iterable[s
 
 
 def durable_producer(
-    stage: Stage, az: str, name: str, *, via: Via = "librdkafka", delivery_timeout_s: float = 60.0
+    stage: Stage, az: str, name: str, *to: str, via: Via = "librdkafka", delivery_timeout_s: float = 60.0
 ) -> Producer:
-    """A producer that should lose nothing: acks=all, idempotent, and it retries until a new leader answers."""
+    """A producer that should lose nothing: acks=all, idempotent, and it retries until a new leader answers.
+
+    It is told of the brokers ``to`` only, if any.
+    """
     return stage.producer(
         az,
         name,
+        *to,
         via=via,
         acks=-1,
         retries=1000,

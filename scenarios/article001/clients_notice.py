@@ -27,6 +27,7 @@ SHORT, DEFAULT = 500, 300_000
 SOON_S = 8.0
 """16 short intervals: by then a producer that asks one of two brokers at random has asked both."""
 STAND_S = 11.0
+MINUTE_S = 62.0
 
 
 def body(stage: Stage) -> None:
@@ -58,7 +59,15 @@ def body(stage: Stage) -> None:
     settle(stage)
 
 
-def _start(stage: Stage, name: str, partitions: tuple[int, ...], *, refresh_ms: int, acks: int = 1) -> Stream:
+def _start(
+    stage: Stage,
+    name: str,
+    partitions: tuple[int, ...],
+    *,
+    refresh_ms: int,
+    acks: int = 1,
+    rate: float = RATE,
+) -> Stream:
     writer = stage.producer(
         "az2",
         name,
@@ -75,8 +84,25 @@ def _start(stage: Stage, name: str, partitions: tuple[int, ...], *, refresh_ms: 
             "max.in.flight.requests.per.connection": 1,
         },
     )
-    load = StreamLoad(topic=TOPIC, partitions=partitions, rate=RATE)
+    load = StreamLoad(topic=TOPIC, partitions=partitions, rate=rate)
     return stage.clients["az2"].start_stream(writer.spec, load)
+
+
+def minute(stage: Stage) -> None:
+    """The same for more than a minute, with a producer whose metadata settings are librdkafka's defaults."""
+    seed(stage, TOPIC)
+    producer = _start(stage, "two-default", (0, 1), refresh_ms=DEFAULT, rate=RATE / 2)
+    with stage.nemesis.without_zookeeper("broker1"):
+        stage.mark("cut", "the leader has lost ZooKeeper; it still reaches its followers and clients")
+        stage.wait_for_leader(TOPIC, on="broker2")
+        failover = stage.mark("failover", "broker2 leads partition 0 too; broker1 has not heard of it")
+        stand(stage, failover, MINUTE_S)
+        after = stage.mark("minute", f"{MINUTE_S:g} s after the failover")
+        stand(stage, after, 5.0)
+        stage.mark("before-heal", "the last moment of the cut")
+    stage.wait_for_isr(TOPIC, 1, 2, 3, within_s=stage.timings.converge_s)
+    producer.stop(flush_s=8.0)
+    settle(stage)
 
 
 T = partition(TOPIC)
@@ -169,34 +195,73 @@ CLAIMS = (
     ),
 )
 
-SCENARIO = Scenario(
+_SETUP = Setup(
+    topics=(Topic(TOPIC, (1, 2, 3), partitions=2, spread=True),),
+    controller="broker2",
+    zookeeper_leader="zookeeper2",
+    stream_rate=0.0,
+)
+_EXPECTED = (
+    Expected(
+        "lost",
+        "acks = 1 AND partition = 0 AND writer_name LIKE '%-%'",
+        "acknowledged by a leader that had lost its followers without knowing it",
+    ),
+    Expected(
+        "out_of_order",
+        "acks = 1 AND partition = 0 AND writer_name LIKE '%-%'",
+        "librdkafka counts requests in flight for each broker: one that the old leader has not answered may "
+        "be appended after those that were sent to the new leader",
+        client="librdkafka",
+    ),
+)
+_SOON = Scenario(
     name="clients-notice",
     title="When producers notice that their leader was replaced without learning of it",
     article="001",
     section="4c",
     body=body,
-    setup=Setup(
-        topics=(Topic(TOPIC, (1, 2, 3), partitions=2, spread=True),),
-        controller="broker2",
-        zookeeper_leader="zookeeper2",
-        stream_rate=0.0,
-    ),
+    setup=_SETUP,
     claims=CLAIMS,
-    expected=(
-        Expected(
-            "lost",
-            "acks = 1 AND partition = 0 AND writer_name LIKE '%-%'",
-            "acknowledged by a leader that had lost its followers without knowing it",
-        ),
-        Expected(
-            "out_of_order",
-            "acks = 1 AND partition = 0 AND writer_name LIKE '%-%'",
-            "librdkafka counts requests in flight for each broker: one that the old leader has not answered may "
-            "be appended after those that were sent to the new leader",
-            client="librdkafka",
-        ),
-    ),
+    expected=_EXPECTED,
     faults=("broker1 without zookeeper",),
     outcome="only a producer that also asks another broker notices (with the Java client: any that asks often); "
     "the acks=1 writes of the others are lost",
 )
+_AFTER_A_MINUTE = _sent("two-default", after="minute", before="before-heal")
+_MINUTE = Scenario(
+    name="clients-notice-after-a-minute",
+    title="Whether a producer with default settings refreshes its metadata within a minute",
+    article="001",
+    section="6 metadata",
+    body=minute,
+    setup=_SETUP,
+    claims=(
+        Claim(
+            name="refreshed-after-a-minute",
+            section="001 scenario 6",
+            quote="客户端每隔60秒将更新最新的元数据信息",
+            says="Clients update their metadata every 60 seconds.",
+            holds=_AFTER_A_MINUTE.kept(at_least=8),
+            erratum=Erratum(
+                says="More than a minute after the failover a producer with default settings still writes to the old "
+                "leader, and all of it is lost.",
+                because="metadata is refreshed every 5 minutes by default, with librdkafka and the Java client",
+                holds=_AFTER_A_MINUTE.acknowledged_then_lost(at_least=8),
+            ),
+        ),
+        Claim(
+            name="old-leader-unaware",
+            section="beyond 001 scenario 4",
+            says="The old leader believes all the time that it leads.",
+            holds=both(
+                broker(1).believes(T, leader=1, epoch=0, at="before-heal"),
+                T.is_led_by(2, isr=(2, 3), epoch=1, at="before-heal"),
+            ),
+        ),
+    ),
+    expected=_EXPECTED,
+    faults=("broker1 without zookeeper",),
+    outcome="it does not; what it writes is lost for as long",
+)
+SCENARIOS = (_SOON, _MINUTE)

@@ -1,4 +1,4 @@
-"""Article 001, fifth cause of loss: all replicas lose their power at once, with and without flushing."""
+"""Article 001, fifth cause of loss: all replicas lose their power at once; none, all, or one of them has flushed."""
 
 from __future__ import annotations
 
@@ -35,6 +35,26 @@ def body(stage: Stage) -> None:
     wait_unregistered(stage, *BROKERS)
     for host in BROKERS:
         stage.restart(host)
+    settle(stage, TOPIC)
+
+
+def uneven(stage: Stage) -> None:
+    """Stop one broker in order, which flushes its log; cut the power of all; start that one last."""
+    seed(stage, TOPIC, labels=("m1", "m2", "m3"))
+    stage.nemesis.stop("broker3")
+    stage.restart("broker3")
+    stage.wait_for_isr(TOPIC, 1, 2, 3)
+    stage.mark("flushed", "broker3 was stopped in order, which flushes its log, and is in sync again")
+    stage.nemesis.storage.power_cut(*BROKERS)
+    stage.mark("dark", "all brokers have lost their power")
+    wait_unregistered(stage, *BROKERS)
+    stage.restart("broker1")
+    stage.wait_for_leader(TOPIC, on="broker1")
+    stage.mark("elected", "broker1 is back first, and leads")
+    stage.restart("broker3")
+    stage.wait_for_isr(TOPIC, 1, 3, within_s=stage.timings.converge_s)
+    stage.mark("back", "broker3 is back, and in sync")
+    stage.restart("broker2")
     settle(stage, TOPIC)
 
 
@@ -128,4 +148,56 @@ FLUSHED = Scenario(
     outcome="nothing is lost: every message was flushed before it was acknowledged",
 )
 
-SCENARIOS = (UNFLUSHED, FLUSHED)
+UNEVEN = Scenario(
+    name="power-cut-uneven",
+    title="All replicas lose their power at once, and one of them had flushed its log",
+    article="001",
+    section="cause 5 uneven",
+    body=uneven,
+    setup=_setup({}),
+    claims=(
+        Claim(
+            name="one-replica-has-more",
+            section="001 failover",
+            quote="由于数据是周期性写入磁盘的。如果集群所有节点在同一时刻失效,那么对于不同的数据副本来说持久化到磁盘的数据也是不一致的",
+            says="The replicas have different data on disk: broker3 has the messages and removes them, because its leader "
+            "does not have them.",
+            holds=both(
+                _SEED.still_on(1, 2, 3, at="flushed", at_least=3),
+                broker(3).truncated(T, to=0, after="elected"),
+                broker(2).never_logged("truncated", after="dark", before="converged"),
+            ),
+        ),
+        Claim(
+            name="leader-is-behind",
+            section="001 failover",
+            quote="当这些节点再重新恢复的时候,极有可能出现新选举出来的leader,它的数据是落后于它follower的",
+            says="The elected leader is behind its follower.",
+            holds=both(
+                T.is_led_by(1, at="elected"),
+                broker(1).never_logged("truncated", after="dark", before="converged"),
+                broker(3).truncated(T, to=0, after="elected"),
+            ),
+        ),
+        Claim(
+            name="lost",
+            section="beyond 001 loss cause 5",
+            says="What was acknowledged by three replicas is lost, although one of them had it on disk.",
+            holds=_SEED.acknowledged_then_lost(at_least=3),
+        ),
+        Claim(
+            name="isr-complete",
+            section="beyond 001 loss cause 5",
+            says="Afterwards all replicas are in sync.",
+            holds=T.has_isr(1, 2, 3, at="converged"),
+        ),
+    ),
+    expected=tuple(
+        Expected(finding, _SEED.where, "two replicas had it in memory only, and one of these leads")
+        for finding in ("lost", "lost_after_read", "overwritten")
+    ),
+    faults=("stop broker3 in order", "power cut of all brokers"),
+    outcome="what was acknowledged by three replicas is lost, although one of them had flushed it",
+)
+
+SCENARIOS = (UNFLUSHED, FLUSHED, UNEVEN)

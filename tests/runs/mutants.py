@@ -223,6 +223,16 @@ def followers_start_over(recorded: Recorded) -> Recorded | None:
 
 
 @mutant
+def one_broker_leads_all(recorded: Recorded) -> Recorded | None:
+    """Whatever became a leader did so on the same broker."""
+    rows = recorded.rows("log_events")
+    for row in rows:
+        if row["kind"] == "became_leader":
+            row["host"] = "broker1"
+    return recorded.having(log_events=rows)
+
+
+@mutant
 def settings_are_others(recorded: Recorded) -> Recorded | None:
     """Every setting that is a number is one larger than it was."""
     rows = recorded.rows("configs")

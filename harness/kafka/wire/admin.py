@@ -80,19 +80,20 @@ def create_topics(
     dialect: Dialect = MODERN,
     timeout_s: float | None = None,
 ) -> dict[str, RequestResult]:
-    """Create topics with their explicit assignments. ``target`` must be the controller or a KRaft broker.
+    """Create topics with their explicit assignments; of one without replicas, Kafka chooses them.
 
-    A broker that is not the controller answers 41 (NOT_CONTROLLER).
+    ``target`` must be the controller or a KRaft broker: another one answers 41 (NOT_CONTROLLER).
     """
     topic_class = CreateTopicsRequest.CreatableTopic
     asked = [
         topic_class(
             name=topic.name,
-            num_partitions=-1,
+            num_partitions=-1 if topic.assignment[0] else topic.partitions,
             replication_factor=-1,
             assignments=[
                 topic_class.CreatableReplicaAssignment(partition_index=i, broker_ids=list(replicas))
                 for i, replicas in enumerate(topic.assignment)
+                if replicas
             ],
             configs=[
                 topic_class.CreatableTopicConfig(name=key, value=value) for key, value in topic.config.items()

@@ -175,6 +175,12 @@ def operator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Operator:
     return Operator(registry, cluster)
 
 
+def test_a_new_topic_is_one_whose_replicas_kafka_chooses(operator: Operator) -> None:
+    assert operator.create_topic(Topic("t", (), partitions=2)).evidence
+    with pytest.raises(UsageError, match="'t' was not deleted"):
+        operator.create_topic(Topic("t", (1,), partitions=2))
+
+
 def test_records_are_deleted_when_the_log_begins_later(
     operator: Operator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
