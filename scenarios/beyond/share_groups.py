@@ -402,6 +402,11 @@ _SETUP = Setup(
 _scenario = partial(
     Scenario, article="beyond", section="share groups", setup=_SETUP, kafka="4.4.0", mode="kraft"
 )
+_NOT_STORED = (
+    ("Exhausted max retries for write state RPC", "that it gives up storing the accept"),
+    ("Failed to write the share group state", "that the accept was not stored"),
+)
+"""What the leader of a data partition logs, and what that says."""
 SCENARIOS = (
     _scenario(
         name="share-no-fault",
@@ -466,8 +471,7 @@ SCENARIOS = (
             *(
                 Expected("server_error", f"detail LIKE '%{text}%'", f"the old leader logs {why}")
                 for text, why in (
-                    ("Exhausted max retries for write state RPC", "that it gives up storing the accept"),
-                    ("Failed to write the share group state", "that the accept was not stored"),
+                    *_NOT_STORED,
                     ("Unable to perform write state RPC", "that the coordinator knows a newer leader epoch"),
                     (
                         "Unable to perform read state RPC",
@@ -579,6 +583,10 @@ SCENARIOS = (
                     messages("az2-writer").none_lost(at_risk_after="below", at_least=80),
                 ),
             ),
+        ),
+        expected=tuple(
+            Expected("server_error", f"detail LIKE '%{text}%'", f"the leader logs {why}")
+            for text, why in _NOT_STORED
         ),
         faults=(f"kill {OTHER}",),
         outcome="accepts wait until the replica is back, some longer than the client; nothing is handed out again",
