@@ -173,7 +173,7 @@ def test_the_first_line_says_how_many_runs_and_how_long(
     said = assess("--faults", "isolate-az1.roles-az1", "--runs", tmp_path).stderr
     assert re.search(r"1 run, 1 side by side, about \d+ (s|min)", said)
     said = one_line(assess("--parallel", 4, "--runs", tmp_path).stderr)
-    assert re.search(r"46 runs, 4 side by side, about \d+ min", said)
+    assert re.search(r"50 runs, 4 side by side, about \d+ min", said)
     assert "with 4 side by side each run takes longer" in said
 
 
