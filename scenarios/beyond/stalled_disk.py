@@ -70,9 +70,10 @@ def _writes_wait(stage: Stage, disk: Injection, since: int, producers: list[Prod
     stand(stage, since, _for_s(stage))
     stage.mark("standing", "the last moment of the stall")
     disk.heal()
-    stage.mark("healed", "the disk answers again")
+    healed = stage.mark("healed", "the disk answers again")
     for write in writes:
         write.result(timeout=2 * _for_s(stage))
+    stand(stage, healed, stage.timings.lag_s)  # the leader may take followers out of the ISR, and in again
     settle(stage)
 
 
