@@ -19,6 +19,7 @@ from harness.kafka.model import Endpoint, Topic
 from harness.kafka.versions import INTER_BROKER_PROTOCOL
 from harness.kafka.wire.admin import update_feature
 from harness.kafka.wire.metadata import finalized_features, supported_features
+from harness.waiting import wait_until
 from run.scenario import Claim, Expected, Scenario
 from run.stage import Stage
 from scenarios.steps import require, require_controller, seed, settle, stand, wait_for_controller
@@ -70,6 +71,16 @@ class _Levels:
     def mark(self, name: str, text: str, broker: str) -> None:
         """A mark with the level that a broker states, `old` or `new`."""
         self._stage.mark(name, text, level=self._names.get(self.finalized(broker), "another"))
+
+    def wait_told(self, broker: str) -> None:
+        """Wait until a broker that was cut off states the new level: it may be in sync a little before."""
+        wait_until(
+            lambda: self._names.get(self.finalized(broker)),
+            accept=lambda level: level == "new",
+            within_s=self._stage.timings.converge_s,
+            awaiting=f"{broker} to state the new {_FEATURE}",
+            abort=self._stage.cluster.check_alive,
+        )
 
     def ask(self, broker: str) -> None:
         """Ask a broker for the new level, and note the answer."""
@@ -128,6 +139,7 @@ def _finalized_in_cut(stage: Stage) -> None:
         stage.mark("standing", "the last moment of the cut")
     stage.mark("healed", "the links are back")
     stage.wait_converged(T, within_s=stage.timings.converge_s)
+    levels.wait_told("broker3")
     levels.mark("told", "the broker that was cut off has learnt of it", "broker3")
     stage.producer("az1", "az1-after", stage.leader(T), acks=-1).must_send(T, "after")
     settle(stage)
