@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
+from harness.clock import now_ns
 from harness.cluster.model import Cluster, known_states
 from harness.errors import WaitTimeoutError
 from harness.history.journal import Journal
@@ -15,7 +16,7 @@ from harness.kafka.wire.dialect import Dialect
 from harness.observer.dump import final_dump
 from harness.observer.observer import Observer
 from harness.observer.replica_log import ReplicaLog
-from harness.observer.tail import WatchedLogs
+from harness.observer.tail import LATE_NS, WatchedLogs
 from harness.observer.targets import Targets
 from harness.waiting import wait_until
 
@@ -52,6 +53,7 @@ class Watch:
         self._topics = topics
         self._dialect = dialect
         self._targets = targets
+        self._stopped_ns = 0
         self.observer = Observer(
             self._targets,
             journal,
@@ -71,6 +73,7 @@ class Watch:
     def stop(self) -> None:
         """Stop observing; safe to call twice."""
         self.observer.stop()
+        self._stopped_ns = self._stopped_ns or now_ns()
 
     def dump(
         self,
@@ -118,10 +121,15 @@ class Watch:
     def _missed(self, log: ReplicaLog, watched: Mapping[TopicPartition, range]) -> tuple[int, int] | None:
         """The offsets of a final log that the observer has not seen; None: it has seen all, or follows none.
 
-        Others go on writing to ``watched`` partitions, of which only a range of offsets is compared.
+        Others go on writing to ``watched`` partitions, of which only a range of offsets is compared. What
+        they wrote after the last look of an observer that kept up does not count.
         """
         seen = self.observer.recorded_end(log.broker, log.topic_partition)
         if seen is None or log.leo is None:
+            return None
+        reached_ns = self.observer.reached_ns(log.broker, log.topic_partition)
+        kept_up = reached_ns is not None and 0 < self._stopped_ns < reached_ns + LATE_NS
+        if kept_up and log.topic_partition in watched:
             return None
         end = min(log.leo, watched[log.topic_partition].stop) if log.topic_partition in watched else log.leo
         return (seen, end) if seen < end else None
