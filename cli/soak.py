@@ -238,17 +238,16 @@ def _carry_out(
     first = next(case for case in battery(target.topology, target.mode) if not case.preparations)
     compared = producers(target.settings)
     made = setup(first, target.topology, target.settings)
-    if plan.readers or plan.transaction:
-        replicas = made.brokers[:_LOG_REPLICAS]
-        made = replace(
-            made,
-            offsets_log=replicas if plan.readers else (),
-            transaction_log=replicas if plan.transaction else (),
-            without=(
-                *(() if plan.readers else ("groups",)),
-                *(() if plan.transaction else ("transactions",)),
-            ),
-        )
+    replicas = made.brokers[:_LOG_REPLICAS]
+    made = replace(
+        made,
+        offsets_log=replicas if plan.readers else (),
+        transaction_log=replicas if plan.transaction else (),
+        without=(
+            *(() if plan.readers else ("groups",)),
+            *(() if plan.transaction else ("transactions",)),
+        ),
+    )
     scenario = Scenario(
         name=NAME,
         title=f"{plan.rate:g} messages/s for {plan.for_s:g} s",

@@ -124,16 +124,19 @@ _NOTICE_QUOTE = "客户端将很快感知到leader已经发生切换,并将数�
 _REFRESH_QUOTE = "他们将被告知新的leader已经选出,并开始将写入请求发送到新leader"
 _EVERY = ("one-short", "one-default", "two-short", "two-default", "one-acks-all")
 
+_UNAWARE = both(
+    broker(1).believes(T, leader=1, epoch=0, at="before-heal"),
+    T.is_led_by(2, isr=(2, 3), epoch=1, at="before-heal"),
+)
+"""The old leader believes that it leads, and another one does."""
+
 CLAIMS = (
     Claim(
         name="old-leader-unaware",
         section="001 scenario 4",
         quote="然而原leader仍然认为自己还是leader",
         says="As long as the cut lasts, the old leader believes that it leads, and tells clients so.",
-        holds=both(
-            broker(1).believes(T, leader=1, epoch=0, at="before-heal"),
-            T.is_led_by(2, isr=(2, 3), epoch=1, at="before-heal"),
-        ),
+        holds=_UNAWARE,
     ),
     Claim(
         name="clients-notice-soon",
@@ -254,10 +257,7 @@ _MINUTE = Scenario(
             name="old-leader-unaware",
             section="beyond 001 scenario 4",
             says="The old leader believes all the time that it leads.",
-            holds=both(
-                broker(1).believes(T, leader=1, epoch=0, at="before-heal"),
-                T.is_led_by(2, isr=(2, 3), epoch=1, at="before-heal"),
-            ),
+            holds=_UNAWARE,
         ),
     ),
     expected=_EXPECTED,

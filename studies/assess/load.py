@@ -118,7 +118,7 @@ class Load:
     def _join_groups(self) -> Iterator[tuple[Callable[[], int], int]]:
         """Start a group per topic; how many messages each has received, and how many are enough."""
         stage = self.stage
-        for topic in stage.setup.topics if stage.setup.offsets_log else ():
+        for topic in stage.setup.topics:
             members = []
             for az in (az for az in stage.lab.topology.azs if az in stage.clients):
                 name = f"{az}-{topic.name}-member"
